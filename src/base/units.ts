@@ -1,0 +1,42 @@
+/** A duration or a point on the clock in milliseconds. Points are milliseconds since the Unix epoch. */
+export type Millis = number;
+/** A size in bytes. */
+export type Bytes = number;
+
+export const SECOND: Millis = 1_000;
+export const MINUTE: Millis = 60 * SECOND;
+export const HOUR: Millis = 60 * MINUTE;
+export const DAY: Millis = 24 * HOUR;
+
+export const KIB: Bytes = 1024;
+export const MIB: Bytes = 1024 * KIB;
+export const GIB: Bytes = 1024 * MIB;
+
+const STEPS: readonly [Millis, string][] = [
+  [DAY, 'd'],
+  [HOUR, 'h'],
+  [MINUTE, 'min'],
+  [SECOND, 's'],
+];
+
+/** A duration for people: `850 ms`, `4.1 s`, `6 min`, `3 d`. One unit, at most one decimal below ten seconds. */
+export function formatDuration(duration: Millis): string {
+  if (duration < SECOND) return `${Math.round(duration)} ms`;
+  if (duration < 10 * SECOND) return `${Math.round(duration / 100) / 10} s`;
+  for (const [unit, name] of STEPS) if (duration >= unit) return `${Math.floor(duration / unit)} ${name}`;
+  return `${Math.round(duration)} ms`;
+}
+
+/** A size for people: `512 B`, `38 GiB`, `1.5 GiB`. */
+export function formatBytes(size: Bytes): string {
+  const units: readonly [Bytes, string][] = [
+    [1024 * GIB, 'TiB'],
+    [GIB, 'GiB'],
+    [MIB, 'MiB'],
+    [KIB, 'KiB'],
+  ];
+  for (const [unit, name] of units) {
+    if (size >= unit) return `${Math.round((size / unit) * 10) / 10} ${name}`;
+  }
+  return `${size} B`;
+}
