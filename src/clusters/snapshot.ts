@@ -1,0 +1,123 @@
+/**
+ * What an agent is given for one member: everything it needs to run it alone, for ever, when nobody answers (fail-static).
+ * Secrets are `Secret` values here; the channel and the agent's 0600 cache are the only places that reveal them.
+ */
+import type { Secret } from '../base/secret.ts';
+import type { Bytes } from '../base/units.ts';
+import type { OwnerMarker, ReplSetConfig } from './facts.ts';
+import type { TlsMode } from './types.ts';
+
+export interface Login {
+  readonly user: string;
+  readonly db: string;
+  readonly password: Secret<string>;
+}
+
+/** Individually activated goal of one member (A9.1). Equal `configVersion` means equal content. */
+export interface MemberSnapshot {
+  readonly configVersion: number;
+  readonly clusterUid: string;
+  /** `namespace/name` of the cluster, for people. */
+  readonly cluster: string;
+  readonly member: string;
+  readonly replicaSet: string;
+  readonly role: 'replicaSet' | 'shardServer' | 'configServer';
+  readonly product: 'mongod';
+  readonly version: string;
+  readonly run: 'running' | 'stopped';
+  readonly hostname: string;
+  readonly port: number;
+  /** Addresses to listen on besides loopback; `*` for all. */
+  readonly bindIp: readonly string[];
+  readonly tlsMode: TlsMode;
+  readonly cacheGb: number;
+  /** The user's own mongod configuration, nested; managed keys lose against ours by the shared policy (A9.5). */
+  readonly userConfig: Readonly<Record<string, unknown>>;
+  readonly limits: { readonly memoryBytes: Bytes | null; readonly cpus: number | null };
+  readonly caPem: string;
+  /** Key and certificate in one PEM; written atomically (A2.6). */
+  readonly certificatePem: Secret<string>;
+  readonly keyFile: Secret<string>;
+  /** clusterMonitor: the agent's own reading of status. */
+  readonly monitor: Login;
+  readonly hash: string;
+}
+
+/** Users and roles a set must have; passwords travel only inside the command. */
+export interface ManagedUser {
+  readonly user: string;
+  readonly db: string;
+  readonly password: Secret<string> | null;
+  readonly roles: readonly { readonly role: string; readonly db: string }[];
+}
+export interface ManagedRole {
+  readonly role: string;
+  readonly db: string;
+  readonly privileges: readonly unknown[];
+  readonly roles: readonly { readonly role: string; readonly db: string }[];
+}
+
+/** What an agent can be asked to do with its member's database, over loopback with the official driver. All are idempotent. */
+export type MemberCommand =
+  | { readonly kind: 'initiate'; readonly config: ReplSetConfig }
+  | { readonly kind: 'createFirstUser'; readonly user: ManagedUser }
+  | {
+      /** Logs in as `as` and makes users and roles equal to these; writes only what differs. */
+      readonly kind: 'reconcileUsers';
+      readonly as: Login;
+      readonly roles: readonly ManagedRole[];
+      readonly users: readonly ManagedUser[];
+      readonly drop: readonly { readonly user: string; readonly db: string }[];
+    }
+  | { readonly kind: 'verifyLogin'; readonly as: Login }
+  | {
+      readonly kind: 'reconfig';
+      readonly as: Login;
+      readonly config: ReplSetConfig;
+      readonly maxTimeMillis: number;
+    }
+  | {
+      readonly kind: 'stepDown';
+      readonly as: Login;
+      readonly forSeconds: number;
+      readonly catchUpSeconds: number;
+    };
+
+/** A command's answer. `unknown`: it was sent and no answer came; observe. */
+export type CommandOutcome =
+  | { readonly kind: 'done'; readonly result: Readonly<Record<string, unknown>> }
+  | {
+      readonly kind: 'refused';
+      /** The server's code, or null when no server answered. */
+      readonly code: number | null;
+      readonly codeName: string;
+      readonly message: string;
+      /** transient: election, stepdown, network, timeout · credentials: authentication or privileges · permanent: anything else (A5.4). */
+      readonly class: 'transient' | 'credentials' | 'permanent';
+    }
+  | { readonly kind: 'unknown'; readonly message: string };
+
+/**
+ * A runtime to be made, in words no platform owns (A4.3, A4.8). The platform renders artifact, preparation commands,
+ * environment, port, readiness and volume mount in its own way; nothing in here is secret.
+ */
+export interface ServiceSpec {
+  readonly hostname: string;
+  readonly host: string | null;
+  readonly address: string;
+  readonly port: number;
+  readonly owner: OwnerMarker;
+  readonly artifact: { readonly kind: 'belay-agent'; readonly version: string };
+  readonly prepare: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  /** Absolute path of the readiness executable inside the artifact and its arguments. */
+  readonly readiness: readonly string[];
+  readonly volume: {
+    readonly name: string;
+    readonly mountPath: string;
+    readonly sizeBytes: Bytes | null;
+    readonly id: string | null;
+  };
+  readonly resources: { readonly cpus: number | null; readonly memoryBytes: Bytes | null };
+  readonly version: string;
+}

@@ -1,0 +1,341 @@
+/** The provider's vocabulary: what is wanted (Desired), remembered (State), seen (Observed) and decided (Decision). */
+import type { Bytes, Millis } from '../base/units.ts';
+import type { MemberFacts, OperationFacts, OwnerMarker, ReplSetConfig, ServiceFacts } from './facts.ts';
+
+// ── desired ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export type TlsMode = 'disabled' | 'allowTLS' | 'preferTLS' | 'requireTLS';
+
+export interface DesiredMember {
+  readonly votes: 0 | 1;
+  readonly priority: number;
+  readonly hidden: boolean;
+  readonly secondaryDelaySecs: number;
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+/** What the spec asks for, in the planner's terms: every default filled in, nothing optional. */
+export interface Desired {
+  readonly uid: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly generation: number;
+  readonly type: 'Standalone' | 'ReplicaSet' | 'ShardedCluster';
+  /** A pinned catalog version, `8.0.32-14`. */
+  readonly version: string;
+  readonly members: readonly DesiredMember[];
+  /** User's mongod configuration, nested; managed keys were refused at admission. */
+  readonly mongodConfig: Readonly<Record<string, unknown>>;
+  readonly tlsMode: TlsMode;
+  /** Extra names for member certificates. */
+  readonly certificateDomains: readonly string[];
+  readonly memoryBytes: Bytes | null;
+  readonly cpus: number | null;
+  readonly volumeBytes: Bytes | null;
+  /** Fixed port of the first member on each host; null: the platform chooses. */
+  readonly port: number | null;
+  /** Names of hosts that may carry members; null: any. */
+  readonly hosts: readonly string[] | null;
+  readonly roles: readonly DesiredRole[];
+  readonly suspend: boolean;
+  /** Hands off: no effect at all (S11). */
+  readonly paused: boolean;
+  readonly deleting: null | { readonly keepVolumes: boolean };
+}
+
+export interface DesiredRole {
+  readonly role: string;
+  readonly db: string;
+  readonly privileges: readonly unknown[];
+  readonly roles: readonly { readonly role: string; readonly db: string }[];
+}
+
+/** A MongoDBUser that refers to this cluster. */
+export interface DesiredUser {
+  readonly uid: string;
+  readonly name: string;
+  readonly username: string;
+  readonly db: string;
+  readonly roles: readonly { readonly role: string; readonly db: string }[];
+  /** Which sealed secret holds the password, and a fingerprint of its value, so that a change is seen. */
+  readonly passwordRef: string | null;
+  readonly passwordFingerprint: string | null;
+  readonly deleting: boolean;
+}
+
+// ── state: only what cannot be observed again (A2) ──────────────────────────────────────────────────────────────────
+
+export type MemberStage = 'planned' | 'imported' | 'deployed' | 'healthy' | 'syncing' | 'active' | 'removing';
+
+export interface MemberState {
+  /** `orders-0`; also the member's service hostname. */
+  readonly name: string;
+  /** Monotonic; never used twice in a cluster's life. */
+  readonly index: number;
+  readonly replicaSet: string;
+  readonly shardIndex: number | null;
+  readonly stage: MemberStage;
+  /** Machine the platform placed it on, known after import. */
+  readonly host: string | null;
+  /** Name and port the set and clients use, known after import. */
+  readonly address: string | null;
+  readonly port: number | null;
+  readonly serviceId: string | null;
+  readonly volumeId: string | null;
+  readonly deployedVersion: string | null;
+  /** The snapshot this member was individually given (A9.1). */
+  readonly activated: ActivatedSnapshot | null;
+}
+
+export interface ActivatedSnapshot {
+  readonly configVersion: number;
+  readonly tlsMode: TlsMode;
+  readonly configHash: string;
+  readonly cacheGb: number;
+  readonly certificateFingerprint: string | null;
+}
+
+export type ReplicaSetStage = 'bootstrap' | 'users' | 'ready';
+
+export interface ReplicaSetState {
+  readonly name: string;
+  readonly stage: ReplicaSetStage;
+  /** settings.replicaSetId first seen; a different one later is never written over (INI-06). */
+  readonly replicaSetId: string | null;
+  /** Fingerprint of system users and roles last applied. */
+  readonly usersHash: string | null;
+}
+
+export type InfrastructureAction = 'import' | 'deploy' | 'deleteRuntime' | 'deleteVolume';
+
+/** An infrastructure operation under way (A2.4): settings become applied only after it was seen to succeed. */
+export interface PendingOperation {
+  readonly action: InfrastructureAction;
+  readonly member: string;
+  /** The step that started it; the platform deduplicates on it. */
+  readonly stepId: string;
+  readonly operationId: string | null;
+  readonly startedAt: Millis;
+  readonly version: string | null;
+}
+
+/** A3: consecutive failures of one action on one member. */
+export interface RetryState {
+  readonly action: string;
+  readonly member: string;
+  readonly failures: number;
+  readonly message: string;
+  readonly nextTryAt: Millis;
+}
+
+/** A MongoDBUser as last applied to the database (USR-08, USR-10). */
+export interface AppliedUser {
+  readonly uid: string;
+  readonly username: string;
+  readonly db: string;
+  readonly hash: string;
+}
+
+export interface State {
+  readonly schema: 1;
+  readonly uid: string;
+  readonly backupPrefix: string;
+  readonly phase: 'creating' | 'running' | 'suspended' | 'deleting';
+  readonly configVersion: number;
+  readonly nextMemberIndex: number;
+  readonly credentialsReady: boolean;
+  readonly members: readonly MemberState[];
+  readonly replicaSets: readonly ReplicaSetState[];
+  readonly pending: readonly PendingOperation[];
+  readonly retries: readonly RetryState[];
+  readonly users: readonly AppliedUser[];
+  readonly suspended: boolean;
+  readonly secretsDeleted: boolean;
+  /** Keys owned by other parts (backup engine): kept through every save (A2.5). */
+  readonly [foreign: string]: unknown;
+}
+
+// ── observed ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export interface ObservedMember {
+  readonly name: string;
+  /** Null: no agent has reported it, which is unknown and never healthy. */
+  readonly facts: MemberFacts | null;
+  readonly observedAt: Millis | null;
+  /** The agent's channel is open now. */
+  readonly connected: boolean;
+}
+
+/** One reading of the world around one cluster. */
+export interface Observed {
+  readonly at: Millis;
+  readonly members: readonly ObservedMember[];
+  /** Null: the platform could not be asked in time. */
+  readonly services: readonly ServiceFacts[] | null;
+  readonly operations: Readonly<Record<string, OperationFacts>>;
+  readonly hosts: readonly ObservedHost[];
+  readonly users: readonly DesiredUser[];
+  /** Ports taken on each host by services of other clusters. */
+  readonly capabilities: Capabilities;
+}
+
+export interface ObservedHost {
+  readonly name: string;
+  readonly address: string;
+  readonly connected: boolean;
+  readonly schedulable: boolean;
+  readonly fingerprint: string | null;
+  readonly executables: Readonly<Record<string, readonly string[]>>;
+  readonly memberCount: number;
+  readonly portsTaken: readonly { readonly port: number; readonly by: string }[];
+}
+
+/** What a platform can do; using what it cannot is an unsupported-feature refusal (A4.9). */
+export interface Capabilities {
+  readonly publicExposure: boolean;
+  readonly allowlists: boolean;
+  readonly diskGrowth: boolean;
+  readonly routerContainers: boolean;
+  readonly resourceLimits: boolean;
+}
+
+// ── decisions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** One small effect. Every step is idempotent or carries its id; `disruptive` ones need a grant. */
+export type Step =
+  | { readonly kind: 'ensureCredentials'; readonly members: readonly string[] }
+  | { readonly kind: 'import'; readonly member: string; readonly placement: Placement }
+  | {
+      readonly kind: 'adopt';
+      readonly member: string;
+      readonly serviceId: string;
+      readonly volumeId: string | null;
+    }
+  | { readonly kind: 'deploy'; readonly member: string; readonly version: string }
+  | { readonly kind: 'publish'; readonly member: string; readonly configVersion: number }
+  | {
+      readonly kind: 'initiate';
+      readonly replicaSet: string;
+      readonly via: string;
+      readonly config: ReplSetConfig;
+    }
+  | { readonly kind: 'createFirstUser'; readonly replicaSet: string; readonly via: string }
+  | { readonly kind: 'reconcileSystemUsers'; readonly replicaSet: string; readonly via: string }
+  | { readonly kind: 'applyUser'; readonly via: string; readonly user: DesiredUser; readonly hash: string }
+  | {
+      readonly kind: 'dropUser';
+      readonly via: string;
+      readonly username: string;
+      readonly db: string;
+      readonly uid: string;
+    }
+  | { readonly kind: 'deleteRuntime'; readonly member: string }
+  | { readonly kind: 'deleteVolume'; readonly member: string; readonly owner: OwnerMarker | null }
+  | { readonly kind: 'deleteSecrets' }
+  | { readonly kind: 'forget' };
+
+export interface Placement {
+  readonly host: string;
+  readonly address: string;
+  readonly port: number;
+}
+
+/** Why something is done. A closed set: the same names in log, event, condition, metric and UI. */
+export type Reason =
+  | 'Creating'
+  | 'Retrying'
+  | 'Adopting'
+  | 'Bootstrapping'
+  | 'UsersMissing'
+  | 'UsersChanged'
+  | 'UserChanged'
+  | 'UserRemoved'
+  | 'ConfigurationChanged'
+  | 'Resuming'
+  | 'Suspending'
+  | 'Deleting';
+
+/** Why we wait for the world. */
+export type WaitReason =
+  | 'AgentNotConnected'
+  | 'OperationRunning'
+  | 'Backoff'
+  | 'ProcessStarting'
+  | 'WaitingForPrimary'
+  | 'WaitingForMembers'
+  | 'SnapshotNotAcknowledged'
+  | 'ObservationStale'
+  | 'NoHostAvailable'
+  | 'InitialSync'
+  | 'RepairRetrying'
+  | 'MemberUnreachable';
+
+/** Why we can't go on without somebody. */
+export type BlockReason =
+  | 'Paused'
+  | 'UnsupportedChange'
+  | 'UnsupportedFeature'
+  | 'PortTaken'
+  | 'NoExecutables'
+  | 'NoHosts'
+  | 'OwnershipConflict'
+  | 'VolumeWithoutCredentials'
+  | 'ForeignData'
+  | 'SplitIdentity'
+  | 'CredentialRepairRequired'
+  | 'ProcessFailing'
+  | 'SnapshotRejected'
+  | 'OwnershipUnreadable'
+  | 'DiskFull'
+  | 'UserPasswordMissing';
+
+export type Decision =
+  | {
+      readonly kind: 'act';
+      readonly steps: readonly Step[];
+      readonly because: Reason;
+      readonly detail: string;
+    }
+  | {
+      readonly kind: 'wait';
+      readonly on: WaitReason;
+      readonly until: Millis;
+      readonly detail: string;
+      readonly member?: string;
+    }
+  | {
+      readonly kind: 'blocked';
+      readonly by: BlockReason;
+      readonly needs: 'person' | 'spec' | 'capacity';
+      readonly detail: string;
+      readonly fix: string;
+    }
+  | { readonly kind: 'converged' };
+
+/** All a pass decided: at most one `act`, and every wait and block that stands beside it. */
+export interface Plan {
+  readonly act: Extract<Decision, { kind: 'act' }> | null;
+  readonly waits: readonly Extract<Decision, { kind: 'wait' }>[];
+  readonly blocks: readonly Extract<Decision, { kind: 'blocked' }>[];
+  readonly converged: boolean;
+}
+
+/** What became of a step; `unknown` (sent, no answer) is followed by observing, never by a blind retry. */
+export type StepOutcome =
+  | { readonly kind: 'done'; readonly result: StepResult }
+  | {
+      readonly kind: 'failed';
+      readonly code: string;
+      readonly message: string;
+      readonly retry: 'later' | 'never';
+    }
+  | { readonly kind: 'unknown'; readonly message: string };
+
+/** What an effect brings back for the state. */
+export interface StepResult {
+  readonly operationId?: string;
+  readonly serviceId?: string;
+  readonly volumeId?: string;
+  readonly snapshot?: ActivatedSnapshot;
+  readonly usersHash?: string;
+}
