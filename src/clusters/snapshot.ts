@@ -105,7 +105,9 @@ export interface ServiceSpec {
   readonly hostname: string;
   readonly host: string | null;
   readonly address: string;
+  /** Wanted port; when `portFixed` is false the platform takes the next free one if it is taken. The result names the real one. */
   readonly port: number;
+  readonly portFixed: boolean;
   readonly owner: OwnerMarker;
   readonly artifact: { readonly kind: 'belay-agent'; readonly version: string };
   readonly prepare: readonly string[];

@@ -124,6 +124,8 @@ export interface RetryState {
   readonly action: string;
   readonly member: string;
   readonly failures: number;
+  /** The platform's or agent's error code, `PortTaken` for example. */
+  readonly code: string;
   readonly message: string;
   readonly nextTryAt: Millis;
 }
@@ -210,6 +212,7 @@ export type Step =
       readonly member: string;
       readonly serviceId: string;
       readonly volumeId: string | null;
+      readonly placement: Placement;
     }
   | { readonly kind: 'deploy'; readonly member: string; readonly version: string }
   | { readonly kind: 'publish'; readonly member: string; readonly configVersion: number }
@@ -238,6 +241,8 @@ export interface Placement {
   readonly host: string;
   readonly address: string;
   readonly port: number;
+  /** False: a suggestion, the platform takes the next free one when it is taken. */
+  readonly portFixed: boolean;
 }
 
 /** Why something is done. A closed set: the same names in log, event, condition, metric and UI. */
@@ -333,9 +338,8 @@ export type StepOutcome =
 
 /** What an effect brings back for the state. */
 export interface StepResult {
+  /** Infrastructure steps: what to observe from now on. */
   readonly operationId?: string;
-  readonly serviceId?: string;
-  readonly volumeId?: string;
   readonly snapshot?: ActivatedSnapshot;
   readonly usersHash?: string;
 }

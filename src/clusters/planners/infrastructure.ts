@@ -1,0 +1,164 @@
+import { formatDuration } from '../../base/units.ts';
+import { pendingOf } from '../state.ts';
+import type { Decision, MemberState, Step } from '../types.ts';
+import { placeAll } from './placement.ts';
+import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+
+/** A4.1: CA, keyfile, system users' passwords and owner key come before anything outside is touched. */
+export const planCredentials: Planner = (scene) => {
+  if (scene.state.credentialsReady || scene.desired.deleting !== null) return null;
+  const held = backingOff(scene, 'ensureCredentials', 'cluster');
+  const members = scene.state.members.map((m) => m.name);
+  return verdict(
+    [
+      held ??
+        act('Creating', [{ kind: 'ensureCredentials', members }], 'keyfile, system users and certificates'),
+    ],
+    true,
+  );
+};
+
+/** Operations under way: never a second one for the same member beside them (A2.4). */
+export const planPending: Planner = (scene) => {
+  const waits = scene.state.pending.map((p) => {
+    const facts = scene.observed.operations[p.stepId];
+    const detail = facts?.kind === 'running' && facts.detail !== '' ? `: ${facts.detail}` : '';
+    const since = formatDuration(Math.max(0, scene.now - p.startedAt));
+    return wait(
+      'OperationRunning',
+      soon(scene),
+      `${p.action} of ${p.member} runs for ${since}${detail}`,
+      p.member,
+    );
+  });
+  return verdict(waits, false);
+};
+
+/** Imports every planned member at once (A4.2, A4.3), each at its place. */
+export const planImport: Planner = (scene) => {
+  const todo = free(scene, 'planned');
+  if (todo.length === 0 || !wantsRuntime(scene)) return null;
+  const held = todo.map((m) => backingOff(scene, 'import', m.name));
+  const ready = todo.filter((_, i) => held[i] === null);
+  const help = todo.map((m) => helpNeeded(scene, 'import', m.name));
+  if (ready.length === 0) return verdict([...held, ...help], false);
+  const places = placeAll(scene, ready);
+  if (!places.ok) return verdict([places.error, ...held], false);
+  const steps = ready.map(
+    (m): Step => ({ kind: 'import', member: m.name, placement: places.value.get(m.name)! }),
+  );
+  return verdict(
+    [act(scene.state.phase === 'suspended' ? 'Resuming' : 'Creating', steps, names(ready)), ...held, ...help],
+    false,
+  );
+};
+
+/** Deploys every imported member at once (A4.8). */
+export const planDeploy: Planner = (scene) => {
+  const todo = free(scene, 'imported');
+  if (todo.length === 0 || !wantsRuntime(scene)) return null;
+  const held = todo.map((m) => backingOff(scene, 'deploy', m.name));
+  const ready = todo.filter((_, i) => held[i] === null);
+  const help = todo.map((m) => helpNeeded(scene, 'deploy', m.name));
+  const steps = ready.map((m): Step => ({ kind: 'deploy', member: m.name, version: scene.desired.version }));
+  const go = steps.length > 0 ? act('Creating', steps, names(ready)) : null;
+  return verdict([go, ...held, ...help], false);
+};
+
+/** Gives a deployed member its first snapshot; it starts with it. Nothing is running yet, so all at once (STK-11). */
+export const planFirstPublish: Planner = (scene) => {
+  const todo = scene.state.members.filter((m) => m.stage === 'deployed' && m.activated === null);
+  if (todo.length === 0 || !wantsRuntime(scene)) return null;
+  const held = todo.map((m) => backingOff(scene, 'publish', m.name));
+  const ready = todo.filter((_, i) => held[i] === null);
+  const steps = ready.map(
+    (m): Step => ({ kind: 'publish', member: m.name, configVersion: scene.state.configVersion }),
+  );
+  return verdict([steps.length > 0 ? act('Creating', steps, names(ready)) : null, ...held], false);
+};
+
+const wantsRuntime = (scene: Scene): boolean => scene.desired.deleting === null && !scene.desired.suspend;
+
+const free = (scene: Scene, stage: MemberState['stage']): readonly MemberState[] =>
+  scene.state.members.filter((m) => m.stage === stage && pendingOf(scene.state, m.name) === null);
+
+export const names = (members: readonly { readonly name: string }[]): string =>
+  members.map((m) => m.name).join(', ');
+
+/** Deployed members that are not up yet, and why: the process, its snapshot or its agent (L3). */
+export const planStarting: Planner = (scene) => {
+  const decisions: (Decision | null)[] = [];
+  for (const view of scene.all) {
+    const { member, facts } = view;
+    if (member.serviceId === null || member.activated === null) continue;
+    if (facts === null) {
+      const where = member.host === null ? '' : ` on host ${member.host}`;
+      decisions.push(
+        wait(
+          'AgentNotConnected',
+          soon(scene),
+          `nothing is known of ${member.name}: no agent${where} reports it`,
+          member.name,
+        ),
+      );
+    } else if (facts.configError !== null) {
+      decisions.push({
+        kind: 'blocked',
+        by: 'SnapshotRejected',
+        needs: 'spec',
+        detail: `${member.name} cannot take its configuration: ${facts.configError}`,
+        fix: 'correct the spec; the corrected one is given to this member at once',
+      });
+    } else if (facts.process.kind === 'exited') {
+      decisions.push(exited(scene, member.name, facts.process));
+    } else if (
+      facts.process.kind === 'starting' ||
+      facts.database === null ||
+      facts.database.kind === 'unreachable'
+    ) {
+      const why = facts.database?.kind === 'unreachable' ? `: ${facts.database.message}` : '';
+      decisions.push(wait('ProcessStarting', soon(scene), `${member.name} is starting${why}`, member.name));
+    } else if (facts.configVersion < member.activated.configVersion) {
+      decisions.push(
+        wait(
+          'SnapshotNotAcknowledged',
+          soon(scene),
+          `${member.name} takes over configuration ${member.activated.configVersion}`,
+          member.name,
+        ),
+      );
+    }
+  }
+  return verdict(decisions, false);
+};
+
+/** From this many failed starts on, a person is asked to look. */
+const STARTS_BEFORE_BLOCKED = 3;
+
+function exited(
+  scene: Scene,
+  member: string,
+  process: { readonly failures: number; readonly message: string; readonly nextStartAt: number | null },
+): Decision {
+  const detail = `${member} has ended: ${process.message}`;
+  if (process.failures >= STARTS_BEFORE_BLOCKED || process.nextStartAt === null) {
+    const by = /data folder|another cluster|belongs to/i.test(process.message)
+      ? 'ForeignData'
+      : /no space|disk/i.test(process.message)
+        ? 'DiskFull'
+        : 'ProcessFailing';
+    return {
+      kind: 'blocked',
+      by,
+      needs: 'person',
+      detail,
+      fix: `see the log: belay describe mongodb ${scene.desired.name}`,
+    };
+  }
+  return wait(
+    'ProcessStarting',
+    process.nextStartAt ?? soon(scene),
+    `${detail}; it is started again`,
+    member,
+  );
+}

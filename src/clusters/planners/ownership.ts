@@ -1,0 +1,82 @@
+import type { OwnerMarker, ServiceFacts } from '../facts.ts';
+import { pendingOf } from '../state.ts';
+import { serviceHostname } from '../topology.ts';
+import type { Decision, MemberState, Step } from '../types.ts';
+import { act, blocked, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+
+/**
+ * Who owns what is already there (A4.3 to A4.7). All members are verified before anything is made or removed: one
+ * foreign service at a member's name stops the whole cluster. A volume that carries a member's marker is only ever
+ * found here, never taken by its name (S4).
+ */
+export const planOwnership: Planner = (scene) => {
+  const unplaced = scene.state.members.filter(
+    (m) => m.stage === 'planned' && pendingOf(scene.state, m.name) === null,
+  );
+  if (unplaced.length === 0 || scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const services = scene.observed.services;
+  if (services === null) {
+    return verdict(
+      [wait('ObservationStale', soon(scene), 'the platform has not listed its services yet')],
+      true,
+    );
+  }
+  const conflicts = unplaced
+    .map((m) => conflict(scene, m, services))
+    .filter((d): d is Decision => d !== null);
+  if (conflicts.length > 0) return verdict(conflicts, true);
+  const steps = unplaced.map((m) => adoption(scene, m, services)).filter((s): s is Step => s !== null);
+  return steps.length === 0
+    ? null
+    : verdict([act('Adopting', steps, 'services made by an earlier pass are ours: taking them over')], true);
+};
+
+function conflict(scene: Scene, member: MemberState, services: readonly ServiceFacts[]): Decision | null {
+  const hostname = serviceHostname(scene.desired, member.name);
+  for (const service of services) {
+    if (service.hostname !== hostname) continue;
+    if (service.masked && member.serviceId !== service.id) {
+      return blocked(
+        'OwnershipUnreadable',
+        'person',
+        `service ${hostname} exists, but its owner cannot be read`,
+        'delete that service so that it is made anew, or run one pass with a platform token that may read secrets',
+      );
+    }
+    if (
+      !isOurs(scene, member, service.owner) &&
+      service.id !== member.volumeId &&
+      service.id !== member.serviceId
+    ) {
+      const owner =
+        service.owner === null ? 'has no owner marker' : `belongs to cluster ${service.owner.clusterUid}`;
+      return blocked(
+        'OwnershipConflict',
+        'person',
+        `${service.kind} ${service.id} is called ${hostname} and ${owner}`,
+        'move it away or choose another name; Belay takes nothing over by its name',
+      );
+    }
+  }
+  return null;
+}
+
+function isOurs(scene: Scene, member: MemberState, owner: OwnerMarker | null): boolean {
+  return owner !== null && owner.clusterUid === scene.state.uid && owner.member === member.name;
+}
+
+function adoption(scene: Scene, member: MemberState, services: readonly ServiceFacts[]): Step | null {
+  const ours = services.filter((s) => isOurs(scene, member, s.owner));
+  const runtime = ours.find((s) => s.kind === 'runtime');
+  if (runtime === undefined || runtime.host === null || runtime.port === null) return null;
+  const volume = ours.find((s) => s.kind === 'volume');
+  const host = scene.observed.hosts.find((h) => h.name === runtime.host);
+  if (host === undefined) return null;
+  return {
+    kind: 'adopt',
+    member: member.name,
+    serviceId: runtime.id,
+    volumeId: volume?.id ?? member.volumeId,
+    placement: { host: host.name, address: host.address, port: runtime.port, portFixed: true },
+  };
+}

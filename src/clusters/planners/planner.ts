@@ -1,0 +1,107 @@
+/** What every planner gets and gives. */
+import type { Millis } from '../../base/units.ts';
+import type { MemberView } from '../interpret.ts';
+import { REQUEUE_PENDING } from '../limits.ts';
+import { retryOf } from '../state.ts';
+import type { BlockReason, Decision, Desired, Observed, Reason, State, Step, WaitReason } from '../types.ts';
+
+/** One reading with everything derived from it once. */
+export interface Scene {
+  readonly observed: Observed;
+  readonly desired: Desired;
+  readonly state: State;
+  readonly now: Millis;
+  readonly all: readonly MemberView[];
+}
+
+/**
+ * A planner looks at one concern. It returns nothing when its concern is settled. `barrier`: later planners must not
+ * act while this one is not settled. A wait without a barrier hides nothing (house rules, section 3).
+ */
+export interface Verdict {
+  readonly decisions: readonly Decision[];
+  readonly barrier: boolean;
+}
+export type Planner = (scene: Scene) => Verdict | null;
+
+export const act = (because: Reason, steps: readonly Step[], detail: string): Decision => ({
+  kind: 'act',
+  steps,
+  because,
+  detail,
+});
+
+export const wait = (on: WaitReason, until: Millis, detail: string, member?: string): Decision => ({
+  kind: 'wait',
+  on,
+  until,
+  detail,
+  ...(member === undefined ? {} : { member }),
+});
+
+export const blocked = (
+  by: BlockReason,
+  needs: 'person' | 'spec' | 'capacity',
+  detail: string,
+  fix: string,
+): Decision => ({
+  kind: 'blocked',
+  by,
+  needs,
+  detail,
+  fix,
+});
+
+/** Until when to wait for something that an event will most likely announce sooner (A7.2). */
+export const soon = (scene: Scene): Millis => scene.now + REQUEUE_PENDING;
+
+/** A3: the wait for an action's next try, or null when it may be tried now. */
+export function backingOff(scene: Scene, action: string, target: string): Decision | null {
+  const retry = retryOf(scene.state, action, target);
+  if (retry === null || retry.nextTryAt <= scene.now) return null;
+  const times = retry.failures === 1 ? 'failed once' : `failed ${retry.failures} times`;
+  return wait('Backoff', retry.nextTryAt, `${action} of ${target} ${times}: ${retry.message}`, target);
+}
+
+/** Failures with these codes need somebody, though we go on trying: what is said of them. */
+const NEEDS_HELP: Readonly<
+  Record<
+    string,
+    { readonly by: BlockReason; readonly needs: 'person' | 'spec' | 'capacity'; readonly fix: string }
+  >
+> = {
+  PortTaken: { by: 'PortTaken', needs: 'spec', fix: 'free the port, or choose another with spec.port' },
+  NoExecutables: {
+    by: 'NoExecutables',
+    needs: 'person',
+    fix: 'install the version on the host, or give the agent --bin-dir with it',
+  },
+  OwnershipConflict: {
+    by: 'OwnershipConflict',
+    needs: 'person',
+    fix: 'move the foreign service or volume away, or choose another cluster name',
+  },
+  ForeignData: {
+    by: 'ForeignData',
+    needs: 'person',
+    fix: 'move that data folder away, or point the member at an empty volume',
+  },
+  DiskFull: {
+    by: 'DiskFull',
+    needs: 'capacity',
+    fix: 'free or add disk space on the host; nothing was lost',
+  },
+};
+
+/** The block that a failing action amounts to, when its code says that waiting alone will not help. */
+export function helpNeeded(scene: Scene, action: string, target: string): Decision | null {
+  const retry = retryOf(scene.state, action, target);
+  const help = retry === null ? undefined : NEEDS_HELP[retry.code];
+  return retry === null || help === undefined ? null : blocked(help.by, help.needs, retry.message, help.fix);
+}
+
+/** A verdict when there is anything to say. */
+export function verdict(decisions: readonly (Decision | null)[], barrier: boolean): Verdict | null {
+  const some = decisions.filter((d): d is Decision => d !== null);
+  return some.length === 0 ? null : { decisions: some, barrier };
+}

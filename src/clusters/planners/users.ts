@@ -1,0 +1,152 @@
+import { primaryOf } from '../interpret.ts';
+import { retryOf } from '../state.ts';
+import type { Decision, DesiredUser, ReplicaSetState, Step } from '../types.ts';
+import { noPrimary } from './bootstrap.ts';
+import { act, backingOff, blocked, type Planner, type Scene, verdict, wait } from './planner.ts';
+
+/** Roles of the system users and the user's own roles, as one fingerprint; a change is applied by the next pass. */
+export const systemUsersHash = (scene: Pick<Scene, 'desired'>): string =>
+  JSON.stringify({ schema: 1, series: scene.desired.version.split('.')[0], roles: scene.desired.roles });
+
+/**
+ * A5.2, A5.4, CRD-01: system users are made, and made again whenever an agent finds that its own login does not work.
+ * Transient failures wait and are tried again; wrong credentials need a person, since no login is left that could repair them.
+ */
+export const planSystemUsers: Planner = (scene) => {
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const decisions = scene.state.replicaSets
+    .filter((r) => r.stage !== 'bootstrap')
+    .map((set) => systemUsers(scene, set));
+  const first = scene.state.replicaSets.some((r) => r.stage === 'users');
+  return verdict(decisions, first && decisions.some((d) => d !== null));
+};
+
+function systemUsers(scene: Scene, set: ReplicaSetState): Decision | null {
+  const members = scene.all.filter((v) => v.member.replicaSet === set.name);
+  const primary = primaryOf(members);
+  const retry = retryOf(scene.state, 'reconcileSystemUsers', set.name);
+  const drift = primary?.database?.authenticated === false;
+  const due = set.stage === 'users' || set.usersHash !== systemUsersHash(scene) || drift || retry !== null;
+  if (!due) return null;
+  if (primary === null) return noPrimary(scene, set, members);
+  if (retry?.code === 'CredentialRepairRequired') {
+    return blocked(
+      'CredentialRepairRequired',
+      'person',
+      retry.message,
+      `set the userAdmin password of ${set.name} back, or restore its secret, then: belay apply the same file again`,
+    );
+  }
+  if (retry !== null && retry.nextTryAt > scene.now)
+    return wait('RepairRetrying', retry.nextTryAt, `system users of ${set.name}: ${retry.message}`);
+  const step: Step = { kind: 'reconcileSystemUsers', replicaSet: set.name, via: primary.member.name };
+  return act(
+    set.stage === 'users' ? 'UsersMissing' : 'UsersChanged',
+    [step],
+    `system users on ${primary.member.name}`,
+  );
+}
+
+/** What identifies an applied user: names, roles and the password's fingerprint. */
+export const userHash = (user: DesiredUser): string =>
+  JSON.stringify([
+    user.username,
+    user.db,
+    [...user.roles].map((r) => `${r.db}.${r.role}`).sort(),
+    user.passwordFingerprint,
+  ]);
+
+/**
+ * MongoDBUser documents (B3, USR-08, USR-10): changed ones are applied; a changed name is a new user first and the old
+ * one dropped after; removed ones are dropped. Users nobody declared are never touched.
+ */
+export const planUsers: Planner = (scene) => {
+  if (
+    scene.desired.deleting !== null ||
+    scene.desired.suspend ||
+    scene.state.replicaSets.some((r) => r.stage !== 'ready')
+  )
+    return null;
+  const primary = primaryOf(scene.all);
+  const work = [...applies(scene), ...drops(scene)];
+  if (work.length === 0) return null;
+  if (primary === null) return verdict([noPrimary(scene, scene.state.replicaSets[0]!, scene.all)], false);
+  const decisions: Decision[] = [];
+  const steps: Step[] = [];
+  for (const item of work) {
+    if ('by' in item) decisions.push(item);
+    else {
+      const step: Step =
+        item.kind === 'apply'
+          ? { kind: 'applyUser', via: primary.member.name, user: item.user, hash: userHash(item.user) }
+          : {
+              kind: 'dropUser',
+              via: primary.member.name,
+              uid: item.uid,
+              username: item.username,
+              db: item.db,
+            };
+      const held = backingOff(
+        scene,
+        step.kind,
+        item.kind === 'apply' ? item.user.uid : `${item.db}.${item.username}`,
+      );
+      if (held) decisions.push(held);
+      else steps.push(step);
+    }
+  }
+  if (steps.length > 0)
+    decisions.unshift(
+      act(
+        steps.some((s) => s.kind === 'applyUser') ? 'UserChanged' : 'UserRemoved',
+        steps,
+        `${steps.length} user${steps.length === 1 ? '' : 's'}`,
+      ),
+    );
+  return verdict(decisions, false);
+};
+
+type Work =
+  | { readonly kind: 'apply'; readonly user: DesiredUser }
+  | { readonly kind: 'drop'; readonly uid: string; readonly username: string; readonly db: string }
+  | Extract<Decision, { kind: 'blocked' }>;
+
+function applies(scene: Scene): readonly Work[] {
+  const work: Work[] = [];
+  for (const user of scene.observed.users) {
+    const applied = scene.state.users.find(
+      (u) => u.uid === user.uid && u.username === user.username && u.db === user.db,
+    );
+    if (user.deleting || applied?.hash === userHash(user)) continue;
+    if (user.passwordFingerprint === null && user.db !== '$external') {
+      work.push(
+        blocked(
+          'UserPasswordMissing',
+          'person',
+          `MongoDBUser ${user.name} refers to password ${user.passwordRef ?? '(none)'}, which does not exist`,
+          'give the user a password',
+        ) as Extract<Decision, { kind: 'blocked' }>,
+      );
+      continue;
+    }
+    work.push({ kind: 'apply', user });
+  }
+  return work;
+}
+
+function drops(scene: Scene): readonly Work[] {
+  return scene.state.users
+    .filter((applied) => {
+      const wanted = scene.observed.users.find((u) => u.uid === applied.uid);
+      if (wanted === undefined || wanted.deleting) return true;
+      const renamed = wanted.username !== applied.username || wanted.db !== applied.db;
+      // The new name comes first, so that the application is never without a login.
+      return (
+        renamed &&
+        scene.state.users.some(
+          (u) => u.uid === wanted.uid && u.username === wanted.username && u.db === wanted.db,
+        )
+      );
+    })
+    .map((u) => ({ kind: 'drop', uid: u.uid, username: u.username, db: u.db }) as const);
+}

@@ -1,0 +1,376 @@
+/** The durable record of a cluster and its pure reducers. A reducer replaces every field it owns (A2.5, A7.5) and keeps foreign keys. */
+import { check, unreachable } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import type { OperationFacts } from './facts.ts';
+import { initiated, primaryOf, replicaSetIds, runsItsSnapshot, views } from './interpret.ts';
+import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST } from './limits.ts';
+import { memberName, replicaSetName } from './topology.ts';
+import type {
+  AppliedUser,
+  Desired,
+  InfrastructureAction,
+  MemberState,
+  Observed,
+  PendingOperation,
+  ReplicaSetState,
+  RetryState,
+  State,
+  Step,
+  StepOutcome,
+} from './types.ts';
+
+/** A new cluster's record: uid, prefix and topology plan, nothing touched yet (A4.1). */
+export function initialState(desired: Desired): State {
+  const set = replicaSetName(desired);
+  return {
+    schema: 1,
+    uid: desired.uid,
+    backupPrefix: `${desired.namespace}/${desired.name}-${desired.uid.slice(0, 8)}`,
+    phase: 'creating',
+    configVersion: 1,
+    nextMemberIndex: desired.members.length,
+    credentialsReady: false,
+    members: desired.members.map((_, index) => plannedMember(desired.name, set, index)),
+    replicaSets: [{ name: set, stage: 'bootstrap', replicaSetId: null, usersHash: null }],
+    pending: [],
+    retries: [],
+    users: [],
+    suspended: false,
+    secretsDeleted: false,
+  };
+}
+
+function plannedMember(cluster: string, replicaSet: string, index: number): MemberState {
+  return {
+    name: memberName(cluster, index),
+    index,
+    replicaSet,
+    shardIndex: null,
+    stage: 'planned',
+    host: null,
+    address: null,
+    port: null,
+    serviceId: null,
+    volumeId: null,
+    deployedVersion: null,
+    activated: null,
+  };
+}
+
+// ── small pieces ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The state with one member changed. */
+export function withMember(state: State, name: string, change: Partial<MemberState>): State {
+  check(
+    state.members.some((m) => m.name === name),
+    'A2.2',
+    `no member ${name}`,
+  );
+  return { ...state, members: state.members.map((m) => (m.name === name ? { ...m, ...change } : m)) };
+}
+
+/** The state with one replica set changed. */
+export function withReplicaSet(state: State, name: string, change: Partial<ReplicaSetState>): State {
+  return { ...state, replicaSets: state.replicaSets.map((r) => (r.name === name ? { ...r, ...change } : r)) };
+}
+
+export const memberOf = (state: State, name: string): MemberState | null =>
+  state.members.find((m) => m.name === name) ?? null;
+
+export const pendingOf = (state: State, member: string): PendingOperation | null =>
+  state.pending.find((p) => p.member === member) ?? null;
+
+export const retryOf = (state: State, action: string, target: string): RetryState | null =>
+  state.retries.find((r) => r.action === action && r.member === target) ?? null;
+
+const withoutPending = (state: State, member: string): State => ({
+  ...state,
+  pending: state.pending.filter((p) => p.member !== member),
+});
+
+const withoutRetry = (state: State, action: string, target: string): State =>
+  retryOf(state, action, target) === null
+    ? state
+    : { ...state, retries: state.retries.filter((r) => r.action !== action || r.member !== target) };
+
+/** A3.2: the wait before try number `failures + 1`. */
+export function backoff(failures: number, first: Millis, cap: Millis): Millis {
+  return Math.min(cap, first * 2 ** Math.min(failures - 1, 20));
+}
+
+function withFailure(
+  state: State,
+  action: string,
+  target: string,
+  code: string,
+  message: string,
+  now: Millis,
+): State {
+  const failures = (retryOf(state, action, target)?.failures ?? 0) + 1;
+  const repair = !INFRASTRUCTURE.has(action);
+  const wait = repair
+    ? backoff(failures, REPAIR_FIRST, REPAIR_CAP)
+    : backoff(failures, RETRY_FIRST, RETRY_CAP);
+  const retry: RetryState = { action, member: target, failures, code, message, nextTryAt: now + wait };
+  return {
+    ...withoutRetry(state, action, target),
+    retries: [...withoutRetry(state, action, target).retries, retry],
+  };
+}
+
+const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
+  'import',
+  'deploy',
+  'deleteRuntime',
+  'deleteVolume',
+]);
+
+/** What a step is about: the second half of a retry's key, a journal entry's target and a step id's middle. */
+export function targetOf(step: Step): string {
+  switch (step.kind) {
+    case 'ensureCredentials':
+    case 'deleteSecrets':
+    case 'forget':
+      return 'cluster';
+    case 'import':
+    case 'adopt':
+    case 'deploy':
+    case 'publish':
+    case 'deleteRuntime':
+    case 'deleteVolume':
+      return step.member;
+    case 'initiate':
+    case 'createFirstUser':
+    case 'reconcileSystemUsers':
+      return step.replicaSet;
+    case 'applyUser':
+      return step.user.uid;
+    case 'dropUser':
+      return `${step.db}.${step.username}`;
+    default:
+      return unreachable(step);
+  }
+}
+
+// ── steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What is remembered before an effect, in the same transaction as the intent: infrastructure operations become pending. */
+export function startStep(state: State, step: Step, stepId: string, now: Millis): State {
+  switch (step.kind) {
+    case 'import':
+    case 'deploy':
+    case 'deleteRuntime':
+    case 'deleteVolume': {
+      const pending: PendingOperation = {
+        action: step.kind,
+        member: step.member,
+        stepId,
+        operationId: null,
+        startedAt: now,
+        version: step.kind === 'deploy' ? step.version : null,
+      };
+      return {
+        ...withoutPending(state, step.member),
+        pending: [...withoutPending(state, step.member).pending, pending],
+      };
+    }
+    default:
+      return state;
+  }
+}
+
+/** Folds a step's outcome into the record. An unknown outcome changes nothing: the next reading tells. */
+export function applyOutcome(
+  state: State,
+  step: Step,
+  stepId: string,
+  outcome: StepOutcome,
+  now: Millis,
+): State {
+  if (outcome.kind === 'unknown') return state;
+  const target = targetOf(step);
+  if (outcome.kind === 'failed') {
+    const pending = pendingOf(state, target);
+    const cleared = pending?.stepId === stepId ? withoutPending(state, target) : state;
+    return withFailure(cleared, step.kind, target, outcome.code, outcome.message, now);
+  }
+  const done = applyDone(state, step, stepId, outcome.result);
+  // Infrastructure is only started here; its failures are over when the operation was seen to succeed (A2.4).
+  return INFRASTRUCTURE.has(step.kind) ? done : withoutRetry(done, step.kind, target);
+}
+
+function applyDone(
+  state: State,
+  step: Step,
+  stepId: string,
+  result: Extract<StepOutcome, { kind: 'done' }>['result'],
+): State {
+  switch (step.kind) {
+    case 'ensureCredentials':
+      return { ...state, credentialsReady: true };
+    case 'import':
+    case 'deploy':
+    case 'deleteRuntime':
+    case 'deleteVolume':
+      return {
+        ...state,
+        pending: state.pending.map((p) =>
+          p.stepId === stepId ? { ...p, operationId: result.operationId ?? null } : p,
+        ),
+      };
+    case 'adopt':
+      return withMember(state, step.member, {
+        stage: 'imported',
+        serviceId: step.serviceId,
+        volumeId: step.volumeId,
+      });
+    case 'publish':
+      return withMember(state, step.member, { activated: result.snapshot ?? null });
+    case 'initiate':
+      return state; // what members say next decides (S6)
+    case 'createFirstUser':
+      return withReplicaSet(state, step.replicaSet, { stage: 'users' });
+    case 'reconcileSystemUsers':
+      return withReplicaSet(state, step.replicaSet, { stage: 'ready', usersHash: result.usersHash ?? null });
+    case 'applyUser':
+      return { ...state, users: [...state.users.filter((u) => u.uid !== step.user.uid), appliedUser(step)] };
+    case 'dropUser':
+      return {
+        ...state,
+        users: state.users.filter(
+          (u) => u.username !== step.username || u.db !== step.db || u.uid !== step.uid,
+        ),
+      };
+    case 'deleteSecrets':
+      return { ...state, secretsDeleted: true };
+    case 'forget':
+      return state;
+    default:
+      return unreachable(step);
+  }
+}
+
+const appliedUser = (step: Extract<Step, { kind: 'applyUser' }>): AppliedUser => ({
+  uid: step.user.uid,
+  username: step.user.username,
+  db: step.user.db,
+  hash: step.hash,
+});
+
+// ── learning from a reading ────────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * What the record learns from a reading, before anything is planned: finished infrastructure operations, members that
+ * became healthy, the set's identity, the phase. Pure; an unchanged world gives the same object back, so nothing is written.
+ */
+export function advance(state: State, desired: Desired, observed: Observed, now: Millis): State {
+  let next = state;
+  for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
+  next = learnMembers(next, observed);
+  next = learnReplicaSets(next, observed);
+  return learnPhase(next, desired);
+}
+
+function learnOperation(state: State, pending: PendingOperation, observed: Observed, now: Millis): State {
+  const facts: OperationFacts | undefined =
+    observed.operations[pending.stepId] ??
+    (pending.operationId === null ? undefined : observed.operations[pending.operationId]);
+  if (facts === undefined || facts.kind === 'running') return state;
+  if (facts.kind === 'succeeded') return operationSucceeded(state, pending, facts.result);
+  // A4.6: the platform has no memory of it: look at the services again and do what is missing.
+  if (facts.kind === 'unknown') return withoutPending(state, pending.member);
+  const code = facts.kind === 'failed' ? facts.code : 'Cancelled';
+  return withFailure(
+    withoutPending(state, pending.member),
+    pending.action,
+    pending.member,
+    code,
+    facts.message,
+    now,
+  );
+}
+
+function operationSucceeded(
+  state: State,
+  pending: PendingOperation,
+  result: Readonly<Record<string, string | number>>,
+): State {
+  const cleared = withoutRetry(withoutPending(state, pending.member), pending.action, pending.member);
+  const text = (key: string): string | null => (result[key] === undefined ? null : String(result[key]));
+  switch (pending.action) {
+    case 'import':
+      return withMember(cleared, pending.member, {
+        stage: 'imported',
+        serviceId: text('serviceId'),
+        volumeId: text('volumeId'),
+        host: text('host'),
+        address: text('address'),
+        port: result['port'] === undefined ? null : Number(result['port']),
+      });
+    case 'deploy':
+      return withMember(cleared, pending.member, { stage: 'deployed', deployedVersion: pending.version });
+    case 'deleteRuntime':
+      return withMember(cleared, pending.member, {
+        stage: 'planned',
+        serviceId: null,
+        deployedVersion: null,
+        activated: null,
+      });
+    case 'deleteVolume':
+      return withMember(cleared, pending.member, { volumeId: null });
+    default:
+      return unreachable(pending.action);
+  }
+}
+
+function learnMembers(state: State, observed: Observed): State {
+  let next = state;
+  const settled = state.replicaSets.every((r) => r.stage === 'ready');
+  for (const view of views(state, observed)) {
+    const stage = view.member.stage;
+    if (stage === 'deployed' && runsItsSnapshot(view))
+      next = withMember(next, view.member.name, { stage: 'healthy' });
+    if (stage === 'healthy' && settled) next = withMember(next, view.member.name, { stage: 'active' });
+  }
+  return next;
+}
+
+function learnReplicaSets(state: State, observed: Observed): State {
+  let next = state;
+  const all = views(state, observed);
+  for (const set of state.replicaSets) {
+    const members = all.filter((v) => v.member.replicaSet === set.name);
+    const ids = replicaSetIds(members, null);
+    if (
+      set.replicaSetId === null &&
+      ids.length === 1 &&
+      initiated(members) === true &&
+      primaryOf(members) !== null
+    ) {
+      next = withReplicaSet(next, set.name, { replicaSetId: ids[0] as string });
+    }
+  }
+  return next;
+}
+
+function learnPhase(state: State, desired: Desired): State {
+  const running =
+    state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => m.stage === 'active');
+  const gone =
+    state.members.every((m) => m.serviceId === null && m.stage === 'planned') && state.pending.length === 0;
+  const suspended = desired.suspend && gone;
+  const phase =
+    desired.deleting !== null
+      ? 'deleting'
+      : suspended
+        ? 'suspended'
+        : running
+          ? 'running'
+          : state.phase === 'deleting'
+            ? 'creating'
+            : state.phase;
+  const settledPhase = phase === 'suspended' && !desired.suspend ? 'creating' : phase;
+  return settledPhase === state.phase && suspended === state.suspended
+    ? state
+    : { ...state, phase: settledPhase, suspended };
+}
