@@ -1,0 +1,90 @@
+/** Wake-up times of many keys on one timer: a binary heap, with stale rows skipped when they surface. */
+import type { Millis } from '../base/units.ts';
+import type { Clock } from './ports.ts';
+
+interface Row {
+  readonly key: string;
+  readonly at: Millis;
+}
+
+/** Calls `due(key)` at the key's time; a key has one time, the earliest asked for. */
+export class Schedule {
+  readonly #clock: Clock;
+  readonly #due: (key: string) => void;
+  readonly #times = new Map<string, Millis>();
+  readonly #heap: Row[] = [];
+  #timer: { readonly at: Millis; readonly cancel: () => void } | null = null;
+
+  constructor(clock: Clock, due: (key: string) => void) {
+    this.#clock = clock;
+    this.#due = due;
+  }
+
+  has(key: string): boolean {
+    return this.#times.has(key);
+  }
+
+  set(key: string, at: Millis): void {
+    const known = this.#times.get(key);
+    if (known !== undefined && known <= at) return;
+    this.#times.set(key, at);
+    push(this.#heap, { key, at });
+    this.#arm();
+  }
+
+  cancel(key: string): void {
+    this.#times.delete(key);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#times.clear();
+    this.#heap.length = 0;
+  }
+
+  #arm(): void {
+    const first = this.#heap[0];
+    if (first === undefined || (this.#timer !== null && this.#timer.at <= first.at)) return;
+    this.#timer?.cancel();
+    this.#timer = { at: first.at, cancel: this.#clock.at(first.at, () => this.#ring()) };
+  }
+
+  #ring(): void {
+    this.#timer = null;
+    const now = this.#clock.now();
+    for (let first = this.#heap[0]; first !== undefined && first.at <= now; first = this.#heap[0]) {
+      pop(this.#heap);
+      if (this.#times.get(first.key) !== first.at) continue;
+      this.#times.delete(first.key);
+      this.#due(first.key);
+    }
+    this.#arm();
+  }
+}
+
+function push(heap: Row[], row: Row): void {
+  let index = heap.push(row) - 1;
+  while (index > 0) {
+    const parent = (index - 1) >> 1;
+    if ((heap[parent] as Row).at <= row.at) break;
+    heap[index] = heap[parent] as Row;
+    index = parent;
+  }
+  heap[index] = row;
+}
+
+function pop(heap: Row[]): void {
+  const last = heap.pop();
+  if (last === undefined || heap.length === 0) return;
+  let index = 0;
+  for (;;) {
+    let child = 2 * index + 1;
+    if (child >= heap.length) break;
+    if (child + 1 < heap.length && (heap[child + 1] as Row).at < (heap[child] as Row).at) child++;
+    if ((heap[child] as Row).at >= last.at) break;
+    heap[index] = heap[child] as Row;
+    index = child;
+  }
+  heap[index] = last;
+}
