@@ -1,0 +1,27 @@
+/** The language: kinds, one schema each, and everything derived from it. Pure: no I/O, no clock, no Node types. */
+export * from './catalog.ts';
+export type { DeepReadonly } from './fields.ts';
+export * from './kinds/mongodb.ts';
+export type {
+  BackupPolicy,
+  DataAccess,
+  DataSource,
+  Exposure,
+  Maintenance,
+  MaintenanceWindow,
+  Placement,
+} from './kinds/mongodbParts.ts';
+export { BACKUP_TYPES, COMPRESSIONS } from './kinds/mongodbParts.ts';
+export { MAX_SET_NAME_LENGTH, MAX_SHARDED_NAME_LENGTH, NO_ARBITERS } from './kinds/mongodbRules.ts';
+export * from './kinds/mongodbStatus.ts';
+export * from './kinds/security.ts';
+export * from './kinds/user.ts';
+export * from './managedKeys.ts';
+export * from './meta.ts';
+export * from './network.ts';
+export type { Warning } from './problems.ts';
+export * from './quantity.ts';
+export * from './registry.ts';
+export * from './schedule.ts';
+export * from './validate.ts';
+export * from './yaml.ts';

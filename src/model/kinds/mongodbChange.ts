@@ -1,0 +1,113 @@
+import type { Problem } from '../../base/error.ts';
+import { findBuild, majorOf } from '../catalog.ts';
+import { type Loose, mapAt, numberAt, sameJson, textAt, valueAt } from '../paths.ts';
+import { parseBytes } from '../quantity.ts';
+import { fcvsOf } from './mongodbRules.ts';
+
+type Found = { problems: Problem[]; warnings: Problem[] };
+
+/** What may not change in an existing MongoDB, or not in this way (A6.5, A6.6, A8.4, S7). */
+export function changeProblems(before: Loose, after: Loose): Found {
+  const found: Found = { problems: [], warnings: [] };
+  const [old, next] = [mapAt(before, 'spec'), mapAt(after, 'spec')];
+  checkImmutable(old, next, found.problems);
+  checkShrinking(old, next, found.problems);
+  checkVersionChange(before, old, next, found);
+  checkFcvChange(before, old, next, found);
+  checkTlsWithMembers(old, next, found.problems);
+  return found;
+}
+
+function checkImmutable(old: Loose, next: Loose, problems: Problem[]): void {
+  const fixed: readonly (readonly [string, string])[] = [
+    ['type', 'create a new database and restore a backup into it'],
+    ['platform', 'create a new database on the other platform and restore a backup into it'],
+    ['persistent', 'create a new database and restore a backup into it'],
+    ['dataSource', 'use a Restore to restore into an existing database'],
+  ];
+  for (const [key, instead] of fixed) {
+    const [was, is] = [old[key], next[key]];
+    // A data source may be taken out once it has done its work, but not exchanged or added later.
+    if (key === 'dataSource' && is === undefined) continue;
+    if (sameJson(was, is)) continue;
+    const shown = typeof was === 'object' || was === undefined ? '' : ` (it is ${String(was)})`;
+    problems.push({ path: `spec.${key}`, message: `cannot be changed once created${shown}; ${instead}` });
+  }
+}
+
+function checkShrinking(old: Loose, next: Loose, problems: Problem[]): void {
+  const [shards, wanted] = [numberAt(old, 'shardCount'), numberAt(next, 'shardCount')];
+  if (shards !== undefined && wanted !== undefined && wanted < shards) {
+    const message = `cannot shrink from ${shards} to ${wanted}: removing shards is not supported`;
+    problems.push({ path: 'spec.shardCount', message });
+  }
+  for (const place of [[], ['shard'], ['configSrv']]) {
+    const path = [...place, 'storage', 'size'];
+    const [was, is] = [textAt(old, ...path), textAt(next, ...path)];
+    const [from, to] = [parseBytes(was ?? ''), parseBytes(is ?? '')];
+    if (!from.ok || !to.ok || to.value >= from.value) continue;
+    const message = `cannot shrink from ${was} to ${is}: volumes only grow`;
+    problems.push({ path: `spec.${path.join('.')}`, message });
+  }
+}
+
+function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found): void {
+  const [was, is] = [textAt(old, 'version'), textAt(next, 'version')];
+  if (was === undefined || is === undefined || was === is || findBuild(is) === undefined) return;
+  const [from, to] = [majorOf(was), majorOf(is)];
+  if (from === undefined || to === undefined) return;
+  const path = 'spec.version';
+  if (to < from) {
+    const message = `cannot go from ${was} down to ${is}: downgrades across major versions are not supported; restore a backup into a new database`;
+    found.problems.push({ path, message });
+  } else if (to > from + 1) {
+    const message = `cannot go from ${was} to ${is} in one step: upgrade to ${from + 1}.0 first, then raise its feature compatibility version`;
+    found.problems.push({ path, message });
+  } else if (to === from + 1) {
+    checkFcvBeforeMajor(before, is, from, found);
+  } else if (compareBuilds(is, was) < 0) {
+    found.warnings.push({ path, message: `${is} is older than ${was}, which runs now` });
+  }
+}
+
+// A8.4: the next major needs the old major's FCV in force; it is observed, and absent before the first reading.
+function checkFcvBeforeMajor(before: Loose, version: string, from: number, found: Found): void {
+  const fcv = textAt(before, 'status', 'featureCompatibilityVersion');
+  if (fcv === undefined || fcv === `${from}.0`) return;
+  const message = `cannot go to ${version} while the feature compatibility version is ${fcv}: it must be ${from}.0, see belay raise-fcv`;
+  found.problems.push({ path: 'spec.version', message });
+}
+
+function compareBuilds(a: string, b: string): number {
+  const [left, right] = [a, b].map((text) => text.split(/[.-]/).map(Number));
+  for (const [index, value] of (left ?? []).entries()) {
+    const difference = value - (right?.[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+function checkFcvChange(before: Loose, old: Loose, next: Loose, found: Found): void {
+  const path = 'spec.featureCompatibilityVersion';
+  const [was, is] = [textAt(old, 'featureCompatibilityVersion'), textAt(next, 'featureCompatibilityVersion')];
+  if (is === undefined || is === was || is === 'AlwaysMatchVersion') return;
+  const running = textAt(before, 'status', 'version') ?? textAt(old, 'version');
+  if (running !== undefined && !fcvsOf(running).includes(is)) {
+    const message = `${is} does not fit ${running}, which runs now; accepted: ${fcvsOf(running).join(', ')}`;
+    found.problems.push({ path, message });
+    return;
+  }
+  const inForce = textAt(before, 'status', 'featureCompatibilityVersion');
+  if (inForce !== undefined && Number(is) < Number(inForce)) {
+    const message = `${is} is lower than ${inForce}, which is in force: lowering is not supported`;
+    found.problems.push({ path, message });
+  }
+}
+
+function checkTlsWithMembers(old: Loose, next: Loose, problems: Problem[]): void {
+  const mode = ['security', 'tls', 'mode'];
+  const off = valueAt(old, mode) !== 'disabled' && valueAt(next, mode) === 'disabled';
+  if (!off || old['members'] === next['members']) return;
+  const message = 'cannot be turned off together with a change of spec.members; apply one after the other';
+  problems.push({ path: 'spec.security.tls.mode', message });
+}
