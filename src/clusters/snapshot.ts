@@ -55,6 +55,7 @@ export interface ManagedRole {
   readonly db: string;
   readonly privileges: readonly unknown[];
   readonly roles: readonly { readonly role: string; readonly db: string }[];
+  readonly authenticationRestrictions?: readonly unknown[];
 }
 
 /** What an agent can be asked to do with its member's database, over loopback with the official driver. All are idempotent. */

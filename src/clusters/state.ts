@@ -225,7 +225,10 @@ function applyDone(
         volumeId: step.volumeId,
       });
     case 'publish':
-      return withMember(state, step.member, { activated: result.snapshot ?? null });
+      return {
+        ...withMember(state, step.member, { activated: result.snapshot ?? null }),
+        configVersion: Math.max(state.configVersion, step.configVersion),
+      };
     case 'initiate':
       return state; // what members say next decides (S6)
     case 'createFirstUser':
@@ -233,7 +236,7 @@ function applyDone(
     case 'reconcileSystemUsers':
       return withReplicaSet(state, step.replicaSet, { stage: 'ready', usersHash: result.usersHash ?? null });
     case 'applyUser':
-      return { ...state, users: [...state.users.filter((u) => u.uid !== step.user.uid), appliedUser(step)] };
+      return { ...state, users: [...state.users.filter((u) => !isUser(u, step.user)), appliedUser(step)] };
     case 'dropUser':
       return {
         ...state,
@@ -374,3 +377,8 @@ function learnPhase(state: State, desired: Desired): State {
     ? state
     : { ...state, phase: settledPhase, suspended };
 }
+
+const isUser = (
+  applied: AppliedUser,
+  user: { readonly uid: string; readonly username: string; readonly db: string },
+): boolean => applied.uid === user.uid && applied.username === user.username && applied.db === user.db;

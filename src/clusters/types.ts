@@ -1,6 +1,6 @@
 /** The provider's vocabulary: what is wanted (Desired), remembered (State), seen (Observed) and decided (Decision). */
 import type { Bytes, Millis } from '../base/units.ts';
-import type { MemberFacts, OperationFacts, OwnerMarker, ReplSetConfig, ServiceFacts } from './facts.ts';
+import type { MemberFacts, OperationFacts, ReplSetConfig, ServiceFacts } from './facts.ts';
 
 // ── desired ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -48,6 +48,7 @@ export interface DesiredRole {
   readonly db: string;
   readonly privileges: readonly unknown[];
   readonly roles: readonly { readonly role: string; readonly db: string }[];
+  readonly authenticationRestrictions: readonly unknown[];
 }
 
 /** A MongoDBUser that refers to this cluster. */
@@ -233,7 +234,7 @@ export type Step =
       readonly uid: string;
     }
   | { readonly kind: 'deleteRuntime'; readonly member: string }
-  | { readonly kind: 'deleteVolume'; readonly member: string; readonly owner: OwnerMarker | null }
+  | { readonly kind: 'deleteVolume'; readonly member: string }
   | { readonly kind: 'deleteSecrets' }
   | { readonly kind: 'forget' };
 

@@ -1,0 +1,101 @@
+/** From an admitted document to the planner's terms, and what of the language this version cannot carry out yet. */
+import type { Problem } from '../base/error.ts';
+import type { Bytes } from '../base/units.ts';
+import { type MongoDBSpec, memberSettings, nestConfig, parseBytes, parseCpuMillis } from '../model/index.ts';
+import type { Desired, DesiredMember } from './types.ts';
+
+/** What of an object's metadata counts. */
+export interface DesiredSource {
+  readonly metadata: {
+    readonly uid: string;
+    readonly namespace: string;
+    readonly name: string;
+    readonly generation: number;
+    readonly deletionTimestamp: string | null;
+  };
+  readonly spec: MongoDBSpec;
+}
+
+/** Translates an admitted spec (validated, defaults filled in, version resolved to a pinned build). */
+export function desiredFrom(source: DesiredSource): Desired {
+  const { metadata, spec } = source;
+  return {
+    uid: metadata.uid,
+    namespace: metadata.namespace,
+    name: metadata.name,
+    generation: metadata.generation,
+    type: spec.type,
+    version: spec.version,
+    members: membersOf(spec),
+    mongodConfig: nestConfig(spec.additionalMongodConfig),
+    tlsMode: spec.security.tls.mode,
+    certificateDomains: spec.security.tls.additionalCertificateDomains,
+    memoryBytes: bytes(spec.resources.memory),
+    cpus: cpus(spec.resources.cpu),
+    volumeBytes: bytes(spec.storage.size),
+    port: spec.port ?? null,
+    hosts: spec.placement.hosts ?? null,
+    roles: spec.security.roles.map((r) => ({
+      role: r.role,
+      db: r.db,
+      privileges: r.privileges,
+      roles: r.roles,
+      authenticationRestrictions: r.authenticationRestrictions,
+    })),
+    suspend: spec.suspend,
+    paused: spec.paused,
+    deleting: metadata.deletionTimestamp === null ? null : { keepVolumes: false },
+  };
+}
+
+/** A Standalone is run as a one-member set, to which members can be added later (B1.2). */
+function membersOf(spec: MongoDBSpec): readonly DesiredMember[] {
+  if (spec.type !== 'ReplicaSet') return [memberSettings(undefined)];
+  return Array.from({ length: spec.members }, (_, i) => memberSettings(spec.memberConfig[i]));
+}
+
+/** Quantities were checked at admission; a wrong one cannot get here. */
+function bytes(text: string | undefined): Bytes | null {
+  if (text === undefined) return null;
+  const parsed = parseBytes(text);
+  return parsed.ok ? parsed.value : null;
+}
+
+function cpus(text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const parsed = parseCpuMillis(text);
+  return parsed.ok ? parsed.value / 1000 : null;
+}
+
+/** Parts of the language that no planner carries out yet: refused at admission, so that nothing is promised and ignored (A4.9, CFG-02). */
+export function unsupportedFeatures(spec: MongoDBSpec): readonly Problem[] {
+  const problems: Problem[] = [];
+  const not = (path: string, what: string): void => {
+    problems.push({ path, message: `${what} is not part of this version of Belay; leave it out` });
+  };
+  if (spec.type === 'ShardedCluster')
+    problems.push({
+      path: 'spec.type',
+      message: 'ShardedCluster is not part of this version of Belay; use ReplicaSet or Standalone',
+    });
+  if (spec.platform !== 'hosts')
+    problems.push({
+      path: 'spec.platform',
+      message: `platform ${spec.platform} is not part of this version of Belay; use hosts`,
+    });
+  if (spec.exposure?.enabled) not('spec.exposure', 'public exposure on the platform hosts');
+  if (spec.backup?.enabled) not('spec.backup', 'backup');
+  if (spec.dataSource !== undefined) not('spec.dataSource', 'filling a new cluster from a backup');
+  if (spec.dataAccess?.enabled) not('spec.dataAccess', 'access of assistants');
+  if (spec.security.tls.certsSecretPrefix !== undefined)
+    not('spec.security.tls.certsSecretPrefix', 'a supplied certificate');
+  if (spec.security.tls.ca !== undefined) not('spec.security.tls.ca', 'a supplied CA');
+  if (spec.placement.hostSelector !== undefined)
+    problems.push({
+      path: 'spec.placement.hostSelector',
+      message: 'is not part of this version of Belay; name the hosts in spec.placement.hosts',
+    });
+  if (spec.placement.spreadLabel !== undefined) not('spec.placement.spreadLabel', 'spreading by label');
+  if (spec.placement.spread === 'required') not('spec.placement.spread', 'required spreading');
+  return problems;
+}

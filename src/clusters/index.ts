@@ -1,0 +1,15 @@
+/** The provider's brain: pure decisions about one cluster. */
+export { type DesiredSource, desiredFrom, unsupportedFeatures } from './desired.ts';
+export * from './facts.ts';
+export { guard, type Refusal } from './guard.ts';
+export * from './limits.ts';
+export { plan } from './plan.ts';
+export { unsupportedChanges } from './planners/changes.ts';
+export { systemUsersHash, userHash } from './planners/users.ts';
+export { type Preview, type PreviewStep, preview } from './preview.ts';
+export type * from './snapshot.ts';
+export { cacheGb, configFingerprint, type SnapshotInputs, snapshotInputs } from './snapshotInputs.ts';
+export { advance, applyOutcome, initialState, memberOf, startStep, targetOf } from './state.ts';
+export { type EventDraft, eventsFor, type StatusInput, status } from './status.ts';
+export * from './topology.ts';
+export type * from './types.ts';

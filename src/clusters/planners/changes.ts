@@ -1,0 +1,72 @@
+import { configFingerprint } from '../snapshotInputs.ts';
+import type { Decision, Step } from '../types.ts';
+import { act, blocked, type Planner, verdict } from './planner.ts';
+
+/**
+ * A changed configuration before the set was initiated goes to all members directly: nothing can be hurt, and a wrong
+ * first spec must be correctable (STK-11, STK-04). Afterwards see `planUnsupported`.
+ */
+export const planChangedBeforeBootstrap: Planner = (scene) => {
+  if (
+    scene.desired.deleting !== null ||
+    scene.desired.suspend ||
+    !scene.state.replicaSets.every((r) => r.stage === 'bootstrap')
+  )
+    return null;
+  if (scene.all.some((v) => v.database?.initiated === true)) return null;
+  const wanted = configFingerprint(scene.desired);
+  const stale = scene.state.members.filter((m) => m.activated !== null && m.activated.configHash !== wanted);
+  if (stale.length === 0) return null;
+  const redeploy = stale.filter((m) => m.deployedVersion !== scene.desired.version);
+  const steps: Step[] =
+    redeploy.length > 0
+      ? redeploy.map((m) => ({ kind: 'deploy', member: m.name, version: scene.desired.version }))
+      : stale.map((m) => ({ kind: 'publish', member: m.name, configVersion: scene.state.configVersion + 1 }));
+  return verdict([act('ConfigurationChanged', steps, 'the spec changed before the set was initiated')], true);
+};
+
+/** Changes of a running set that this version cannot carry out yet: said plainly, nothing is touched, a revert converges. */
+export const planUnsupported: Planner = (scene) => {
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const changes = unsupportedChanges(scene.desired, scene.state);
+  return verdict(changes.length === 0 ? [] : [refusal(changes)], false);
+};
+
+const refusal = (changes: readonly string[]): Decision =>
+  blocked(
+    'UnsupportedChange',
+    'spec',
+    `this version of Belay cannot carry out: ${changes.join('; ')}`,
+    'put these fields back; the running set is left as it is',
+  );
+
+/** What differs between the spec and what the members were made with, in words with field paths. */
+export function unsupportedChanges(
+  desired: Parameters<typeof configFingerprint>[0],
+  state: {
+    readonly members: readonly {
+      readonly deployedVersion: string | null;
+      readonly activated: { readonly configHash: string; readonly tlsMode: string } | null;
+      readonly name: string;
+    }[];
+    readonly replicaSets: readonly { readonly stage: string }[];
+  },
+): readonly string[] {
+  const changes: string[] = [];
+  if (desired.members.length !== state.members.length) {
+    changes.push(`spec.members ${state.members.length} → ${desired.members.length}`);
+  }
+  if (state.replicaSets.every((r) => r.stage === 'bootstrap')) return changes;
+  const deployed = state.members.find(
+    (m) => m.deployedVersion !== null && m.deployedVersion !== desired.version,
+  );
+  if (deployed) changes.push(`spec.version ${deployed.deployedVersion} → ${desired.version}`);
+  const tls = state.members.find((m) => m.activated !== null && m.activated.tlsMode !== desired.tlsMode);
+  if (tls) changes.push(`spec.security.tls.mode ${tls.activated?.tlsMode} → ${desired.tlsMode}`);
+  const config = state.members.some(
+    (m) => m.activated !== null && m.activated.configHash !== configFingerprint(desired),
+  );
+  if (config && !tls && !deployed)
+    changes.push('spec.additionalMongodConfig, spec.resources or spec.security.tls');
+  return changes;
+}

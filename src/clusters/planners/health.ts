@@ -1,0 +1,40 @@
+import { formatDuration } from '../../base/units.ts';
+import { isHealthy, lagOf, primaryOf, stateOf } from '../interpret.ts';
+import type { Decision } from '../types.ts';
+import { noPrimary } from './bootstrap.ts';
+import { type Planner, soon, verdict, wait } from './planner.ts';
+
+/** A running set is converged only when every member is known to be healthy (S15): what is missing is waited for by name. */
+export const planHealth: Planner = (scene) => {
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const decisions: Decision[] = [];
+  for (const set of scene.state.replicaSets.filter((r) => r.stage === 'ready')) {
+    const members = scene.all.filter((v) => v.member.replicaSet === set.name);
+    if (members.some((v) => v.database) && primaryOf(members) === null)
+      decisions.push(noPrimary(scene, set, members));
+    for (const view of members) {
+      if (view.database === null || isHealthy(view, members)) continue;
+      const name = view.member.name;
+      const state = stateOf(view) ?? 'unknown';
+      const lag = lagOf(view, members);
+      const percent = view.database.initialSyncPercent;
+      if (state === 'STARTUP2') {
+        decisions.push(
+          wait(
+            'InitialSync',
+            soon(scene),
+            `${name} initial sync${percent === null ? '' : ` ${Math.round(percent)} %`}`,
+            name,
+          ),
+        );
+      } else if (state === 'SECONDARY' && lag !== null) {
+        decisions.push(
+          wait('WaitingForMembers', soon(scene), `${name} is ${formatDuration(lag)} behind`, name),
+        );
+      } else {
+        decisions.push(wait('WaitingForMembers', soon(scene), `${name} is ${state}`, name));
+      }
+    }
+  }
+  return verdict(decisions, false);
+};

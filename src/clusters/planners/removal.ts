@@ -1,0 +1,111 @@
+import type { ServiceFacts } from '../facts.ts';
+import { pendingOf } from '../state.ts';
+import { serviceHostname } from '../topology.ts';
+import type { Decision, MemberState, Reason, Step } from '../types.ts';
+import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+
+/**
+ * Deletion in its order (A14, DEL-06): runtimes, their absence observed, then volumes (only with our marker), then
+ * secrets, then the record. Nothing before it blocks it: failed provisioning is simply taken down (A3.6, DEL-04).
+ */
+export const planDeletion: Planner = (scene) => {
+  const deleting = scene.desired.deleting;
+  if (deleting === null) return null;
+  const runtimes = removeRuntimes(scene, 'Deleting');
+  if (runtimes !== null) return verdict(runtimes, true);
+  if (!deleting.keepVolumes) {
+    const volumes = removeVolumes(scene);
+    if (volumes !== null) return verdict(volumes, true);
+  }
+  if (!deleting.keepVolumes && !scene.state.secretsDeleted) {
+    return verdict([act('Deleting', [{ kind: 'deleteSecrets' }], 'credentials and certificates')], true);
+  }
+  return verdict([act('Deleting', [{ kind: 'forget' }], 'nothing is left')], true);
+};
+
+/** A14.2: runtimes go, volumes and credentials stay. Asked for by a person, so it may take the set down (S1). */
+export const planSuspend: Planner = (scene) => {
+  if (!scene.desired.suspend) return null;
+  return verdict(removeRuntimes(scene, 'Suspending') ?? [], true) ?? { decisions: [], barrier: true };
+};
+
+function removeRuntimes(scene: Scene, because: Reason): readonly Decision[] | null {
+  const services = scene.observed.services;
+  if (services === null)
+    return [wait('ObservationStale', soon(scene), 'the platform has not listed its services yet')];
+  const strays = adoptions(scene, services);
+  if (strays.length > 0) return [act('Adopting', strays, 'services of ours that an interrupted pass made')];
+  const left = scene.state.members.filter((m) => m.serviceId !== null);
+  const importing = scene.state.pending.filter((p) => p.action === 'import' || p.action === 'deploy');
+  if (left.length === 0 && importing.length === 0 && scene.state.pending.length === 0) return null;
+  return each(scene, left, 'deleteRuntime', because, (m) => ({ kind: 'deleteRuntime', member: m.name }));
+}
+
+function removeVolumes(scene: Scene): readonly Decision[] | null {
+  const left = scene.state.members.filter((m) => m.volumeId !== null);
+  if (left.length === 0 && scene.state.pending.length === 0) return null;
+  return each(scene, left, 'deleteVolume', 'Deleting', (m) => ({ kind: 'deleteVolume', member: m.name }));
+}
+
+/** Runtimes that carry our marker but are not in the record: the answer of their import was lost. */
+function adoptions(scene: Scene, services: readonly ServiceFacts[]): readonly Step[] {
+  const steps: Step[] = [];
+  for (const service of services) {
+    if (service.kind !== 'runtime' || service.owner?.clusterUid !== scene.state.uid) continue;
+    const member = scene.state.members.find((m) => m.name === service.owner?.member);
+    if (member === undefined || member.serviceId !== null || pendingOf(scene.state, member.name) !== null)
+      continue;
+    if (service.hostname !== serviceHostname(scene.desired, member.name) || service.host === null) continue;
+    const volume = services.find(
+      (s) => s.kind === 'volume' && s.owner?.clusterUid === scene.state.uid && s.owner.member === member.name,
+    );
+    const placement = { host: service.host, address: service.host, port: service.port ?? 0, portFixed: true };
+    steps.push({
+      kind: 'adopt',
+      member: member.name,
+      serviceId: service.id,
+      volumeId: volume?.id ?? member.volumeId,
+      placement,
+    });
+  }
+  return steps;
+}
+
+function each(
+  scene: Scene,
+  members: readonly MemberState[],
+  action: 'deleteRuntime' | 'deleteVolume',
+  because: Reason,
+  step: (m: MemberState) => Step,
+): readonly Decision[] {
+  const decisions: Decision[] = [];
+  const steps: Step[] = [];
+  for (const member of members) {
+    if (pendingOf(scene.state, member.name) !== null) continue;
+    const held = backingOff(scene, action, member.name) ?? unreachable(scene, member);
+    if (held !== null) decisions.push(held);
+    else steps.push(step(member));
+    const help = helpNeeded(scene, action, member.name);
+    if (help !== null) decisions.push(help);
+  }
+  if (steps.length > 0)
+    decisions.unshift(
+      act(
+        because,
+        steps,
+        `${action === 'deleteRuntime' ? 'stop and remove' : 'delete the volumes of'} ${steps.map((s) => ('member' in s ? s.member : '')).join(', ')}`,
+      ),
+    );
+  return decisions;
+}
+
+function unreachable(scene: Scene, member: MemberState): Decision | null {
+  const host = scene.observed.hosts.find((h) => h.name === member.host);
+  if (member.host === null || host?.connected) return null;
+  return wait(
+    'AgentNotConnected',
+    soon(scene),
+    `host ${member.host} is not connected; ${member.name} there is removed when it is back`,
+    member.name,
+  );
+}

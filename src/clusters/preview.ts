@@ -1,0 +1,325 @@
+/**
+ * `belay plan`: folds `plan` over a model of what steps do until nothing is left, so that every step can be read before
+ * anything is touched. The model is optimistic about the world and exact about the order; it runs the production planner.
+ */
+import { check } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import type { ConfigMember, DatabaseFacts, MemberFacts, ReplSetConfig, ServiceFacts } from './facts.ts';
+import { guard } from './guard.ts';
+import { plan } from './plan.ts';
+import { systemUsersHash } from './planners/users.ts';
+import { cacheGb, configFingerprint } from './snapshotInputs.ts';
+import { advance, applyOutcome, memberOf, startStep } from './state.ts';
+import { hostPort, memberHost, serviceHostname } from './topology.ts';
+import type {
+  BlockReason,
+  Decision,
+  Desired,
+  Observed,
+  ObservedMember,
+  State,
+  Step,
+  StepOutcome,
+} from './types.ts';
+
+/** One line of a plan. */
+export interface PreviewStep {
+  readonly number: number;
+  readonly verb: Step['kind'];
+  readonly targets: readonly string[];
+  readonly detail: string;
+  /** What is down while it runs, in words. */
+  readonly impact: string;
+  readonly reason: string;
+}
+
+export interface Preview {
+  readonly steps: readonly PreviewStep[];
+  /** What stands in the way of going on; empty when the plan reaches its goal. */
+  readonly refusals: readonly { readonly by: BlockReason; readonly detail: string; readonly fix: string }[];
+  readonly converges: boolean;
+}
+
+/** No plan is longer: a guard against a planner that goes in circles (L2). */
+const MAX_ROUNDS = 200;
+
+/** All steps from this reading to the goal. */
+export function preview(observed: Observed, desired: Desired, state: State, now: Millis): Preview {
+  const steps: PreviewStep[] = [];
+  let model: Model = { observed, state, initiated: null };
+  let at = now;
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    const known = advance(model.state, desired, model.observed, at);
+    const next = plan(model.observed, desired, known, at);
+    if (next.act === null) {
+      const refusals = next.blocks.map((b) => ({ by: b.by, detail: b.detail, fix: b.fix }));
+      return {
+        steps,
+        refusals,
+        converges: next.converged || (desired.suspend && next.waits.length === 0 && refusals.length === 0),
+      };
+    }
+    steps.push(line(steps.length + 1, next.act, known));
+    if (next.act.steps.some((s) => s.kind === 'forget')) return { steps, refusals: [], converges: true };
+    model = perform({ ...model, state: known }, next.act, desired, at);
+    at += 1000;
+  }
+  check(false, 'L2', `a plan of more than ${MAX_ROUNDS} rounds`);
+}
+
+interface Model {
+  readonly observed: Observed;
+  readonly state: State;
+  /** The configuration the modelled set was initiated with. */
+  readonly initiated: ReplSetConfig | null;
+}
+
+function line(number: number, act: Extract<Decision, { kind: 'act' }>, state: State): PreviewStep {
+  const first = act.steps[0] as Step;
+  return {
+    number,
+    verb: first.kind,
+    targets: act.steps.map(label),
+    detail: detailOf(act, state),
+    impact: impactOf(first),
+    reason: act.because,
+  };
+}
+
+function label(step: Step): string {
+  if ('member' in step) return step.member;
+  if ('replicaSet' in step) return step.replicaSet;
+  if (step.kind === 'applyUser') return `${step.user.db}.${step.user.username}`;
+  if (step.kind === 'dropUser') return `${step.db}.${step.username}`;
+  return 'cluster';
+}
+
+function detailOf(act: Extract<Decision, { kind: 'act' }>, state: State): string {
+  const first = act.steps[0] as Step;
+  switch (first.kind) {
+    case 'import': {
+      const places = act.steps.map((s) =>
+        s.kind === 'import'
+          ? `${hostPort(s.placement.address, s.placement.port)}${s.placement.host === s.placement.address ? '' : ` (host ${s.placement.host})`}`
+          : '',
+      );
+      return `make runtime and volume: ${places.join(', ')}`;
+    }
+    case 'deploy':
+      return `deploy ${first.version}`;
+    case 'publish':
+      return `hand over configuration ${first.configVersion}; the processes start with it`;
+    case 'initiate':
+      return `initiate with ${first.config.members.length} member${first.config.members.length === 1 ? '' : 's'} at once, through ${first.via}`;
+    case 'createFirstUser':
+      return 'userAdmin, by the localhost exception of the elected primary';
+    case 'reconcileSystemUsers':
+      return 'clusterAdmin, clusterMonitor, backup, databaseAdmin and roles';
+    case 'deleteVolume':
+      return `delete volume ${act.steps.map((s) => ('member' in s ? (memberOf(state, s.member)?.volumeId ?? '') : '')).join(', ')} with its data`;
+    default:
+      return act.detail;
+  }
+}
+
+function impactOf(step: Step): string {
+  switch (step.kind) {
+    case 'deleteRuntime':
+      return 'these members go down';
+    case 'deleteVolume':
+    case 'deleteSecrets':
+      return 'cannot be undone';
+    default:
+      return 'nothing goes down';
+  }
+}
+
+// ── the model ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function perform(
+  model: Model,
+  act: Extract<Decision, { kind: 'act' }>,
+  desired: Desired,
+  now: Millis,
+): Model {
+  let next = model;
+  act.steps.forEach((step, i) => {
+    const id = `preview/${now}/${i}`;
+    const refusal = guard(step, next.observed, desired, next.state, now, id);
+    check(
+      refusal === null,
+      'S16',
+      `the guard refuses what the planner planned: ${step.kind}: ${refusal?.detail}`,
+    );
+    const started = startStep(next.state, step, id, now);
+    const outcome: StepOutcome = { kind: 'done', result: resultOf(step, id, desired) };
+    next = world({ ...next, state: applyOutcome(started, step, id, outcome, now) }, step, id, desired);
+  });
+  return next;
+}
+
+function resultOf(
+  step: Step,
+  id: string,
+  desired: Desired,
+): Extract<StepOutcome, { kind: 'done' }>['result'] {
+  if (step.kind === 'publish') {
+    return {
+      snapshot: {
+        configVersion: step.configVersion,
+        tlsMode: desired.tlsMode,
+        configHash: configFingerprint(desired),
+        cacheGb: cacheGb(desired),
+        certificateFingerprint: null,
+      },
+    };
+  }
+  if (step.kind === 'reconcileSystemUsers') return { usersHash: systemUsersHash({ desired }) };
+  return { operationId: id };
+}
+
+/** What the world looks like after a step that went well. */
+function world(model: Model, step: Step, id: string, desired: Desired): Model {
+  const succeed = (result: Record<string, string | number>): Model => ({
+    ...model,
+    observed: {
+      ...model.observed,
+      operations: { ...model.observed.operations, [id]: { kind: 'succeeded', result } },
+    },
+  });
+  switch (step.kind) {
+    case 'import': {
+      const record = memberOf(model.state, step.member);
+      const place = { ...step.placement };
+      return succeed({
+        serviceId: `new ${step.member}`,
+        volumeId: record?.volumeId ?? `new ${step.member}`,
+        host: place.host,
+        address: place.address,
+        port: place.port,
+      });
+    }
+    case 'deploy':
+      return succeed({});
+    case 'deleteRuntime':
+      return withServices(
+        withMembers(succeed({}), [step.member], null),
+        (s) => s.kind !== 'runtime' || s.owner?.member !== step.member,
+      );
+    case 'deleteVolume':
+      return withServices(succeed({}), (s) => s.kind !== 'volume' || s.owner?.member !== step.member);
+    case 'publish':
+      return withMembers(model, [step.member], started(model, step.member, step.configVersion, desired));
+    case 'initiate':
+      return elected({ ...model, initiated: step.config }, false, desired);
+    case 'createFirstUser':
+    case 'reconcileSystemUsers':
+      return elected(model, true, desired);
+    default:
+      return model;
+  }
+}
+
+function withServices(model: Model, keep: (s: ServiceFacts) => boolean): Model {
+  return {
+    ...model,
+    observed: { ...model.observed, services: model.observed.services?.filter(keep) ?? null },
+  };
+}
+
+function withMembers(model: Model, names: readonly string[], facts: MemberFacts | null): Model {
+  const observed = model.state.members.map((m): ObservedMember => {
+    const before = model.observed.members.find((o) => o.name === m.name) ?? {
+      name: m.name,
+      facts: null,
+      observedAt: null,
+      connected: true,
+    };
+    return names.includes(m.name)
+      ? { ...before, facts, observedAt: model.observed.at, connected: true }
+      : before;
+  });
+  return { ...model, observed: { ...model.observed, members: observed } };
+}
+
+const UNINITIATED: Extract<DatabaseFacts, { kind: 'reachable' }> = {
+  kind: 'reachable',
+  binaryVersion: '',
+  featureCompatibilityVersion: null,
+  initiated: false,
+  setName: null,
+  replicaSetId: null,
+  state: 'STARTUP',
+  term: null,
+  writablePrimary: false,
+  primary: null,
+  peers: [],
+  config: null,
+  initialSyncPercent: null,
+  authenticated: null,
+  usersExist: false,
+};
+
+function started(model: Model, name: string, configVersion: number, desired: Desired): MemberFacts {
+  const resumed = model.state.replicaSets.every((r) => r.stage === 'ready');
+  const base: MemberFacts = {
+    serviceId: memberOf(model.state, name)?.serviceId ?? name,
+    configVersion,
+    configError: null,
+    process: { kind: 'running', pid: 1, since: model.observed.at, adopted: false },
+    database: { ...UNINITIATED, binaryVersion: desired.version },
+    certificate: null,
+    volume: null,
+  };
+  return resumed ? { ...base, database: running(model, name, true, desired) } : base;
+}
+
+function elected(model: Model, users: boolean, desired: Desired): Model {
+  return model.state.members.reduce((m, member) => {
+    const before = m.observed.members.find((o) => o.name === member.name)?.facts;
+    if (!before) return m;
+    return withMembers(m, [member.name], { ...before, database: running(m, member.name, users, desired) });
+  }, model);
+}
+
+function running(model: Model, name: string, users: boolean, desired: Desired): DatabaseFacts {
+  const members = model.state.members;
+  const first = members[0];
+  const config = model.initiated ?? modelConfig(model.state, desired);
+  const isPrimary = first?.name === name;
+  return {
+    ...UNINITIATED,
+    binaryVersion: desired.version,
+    initiated: true,
+    setName: config._id,
+    replicaSetId: model.state.replicaSets[0]?.replicaSetId ?? 'preview',
+    state: isPrimary ? 'PRIMARY' : 'SECONDARY',
+    term: 1,
+    writablePrimary: isPrimary,
+    primary: first ? memberHost(first) : null,
+    peers: members.map((m, i) => ({
+      id: m.index,
+      host: memberHost(m) ?? '',
+      state: i === 0 ? 'PRIMARY' : 'SECONDARY',
+      healthy: true,
+      lagMillis: 0,
+      message: null,
+    })),
+    config,
+    authenticated: users ? true : null,
+    usersExist: users,
+  };
+}
+
+const modelConfig = (state: State, desired: Desired): ReplSetConfig => ({
+  _id: desired.name,
+  version: 1,
+  members: state.members.map(
+    (m): ConfigMember => ({
+      _id: m.index,
+      host: memberHost(m) ?? serviceHostname(desired, m.name),
+      priority: 1,
+      votes: 1,
+    }),
+  ),
+});

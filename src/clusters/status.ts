@@ -1,0 +1,394 @@
+/** Status, conditions and events: computed here from one reading and one plan, never set by a step (A7.4, A7.5). */
+import { DAY, formatDuration, type Millis } from '../base/units.ts';
+import type {
+  MemberHealth,
+  MemberStatus,
+  MongoDBStatus,
+  ReplicaSetStatus,
+} from '../model/kinds/mongodbStatus.ts';
+import type { Condition, Phase } from '../model/meta.ts';
+import { isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
+import { RETRY_KEEPS_FAILING } from './limits.ts';
+import { connectionString, memberHost } from './topology.ts';
+import type { Decision, Desired, Observed, Plan, State } from './types.ts';
+
+/** A4: an own certificate this close to its end is reported. */
+const CERTIFICATE_WARNING: Millis = 30 * DAY;
+
+export interface StatusInput {
+  readonly observed: Observed;
+  readonly desired: Desired;
+  readonly state: State;
+  readonly plan: Plan;
+  readonly now: Millis;
+  /** Warnings found at admission (deprecated version, ignored front-door fields). */
+  readonly warnings: readonly string[];
+  /** The status before, for transition times. */
+  readonly before: MongoDBStatus | null;
+}
+
+/** The whole status of a MongoDB. Equal inputs but for `now` give an equal status, so that a quiet cluster writes nothing. */
+export function status(input: StatusInput): MongoDBStatus {
+  const { desired, state, plan } = input;
+  const all = views(state, input.observed);
+  const phase = phaseOf(input, all);
+  const primary = primaryOf(all);
+  const uri = connectionString(state, desired);
+  const versions = new Set(all.map((v) => v.database?.binaryVersion ?? null));
+  const version = versions.size === 1 ? [...versions][0] : null;
+  const fcv = primary?.database?.featureCompatibilityVersion ?? null;
+  const nowDoing = doing(plan);
+  return {
+    observedGeneration: desired.generation,
+    phase,
+    message: messageOf(input, phase, all),
+    conditions: conditions(input, phase, all),
+    warnings: [...input.warnings, ...placementWarnings(input)],
+    ...(nowDoing === null ? {} : { now: nowDoing }),
+    ...(version ? { version } : {}),
+    ...(fcv === null ? {} : { featureCompatibilityVersion: fcv }),
+    readyMembers: all.filter((v) => isHealthy(v, all)).length,
+    totalMembers: desired.members.length,
+    ...(primary === null ? {} : { primary: primary.member.name }),
+    members: all.map((v) => memberStatus(v, all, desired, plan)),
+    replicaSets: state.replicaSets.map((r) => replicaSetStatus(r.name, r.stage, all)),
+    endpoints: all.flatMap((v) => endpoint(v)),
+    ...(uri === null ? {} : { connectionString: uri }),
+  };
+}
+
+// ── phase and message ──────────────────────────────────────────────────────────────────────────────────────────────
+
+function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
+  const { desired, state, plan } = input;
+  if (desired.deleting !== null) return 'Deleting';
+  if (state.suspended && desired.suspend) return 'Suspended';
+  if (plan.converged) return 'Ready';
+  const ran =
+    state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => m.stage === 'active');
+  if (ran) return all.some((v) => !isHealthy(v, all)) ? 'Degraded' : 'Reconciling';
+  if (plan.blocks.length > 0 && plan.act === null) return 'Failed';
+  return state.members.every((m) => m.serviceId === null) && plan.act === null ? 'Pending' : 'Reconciling';
+}
+
+function messageOf(input: StatusInput, phase: Phase, all: readonly MemberView[]): string {
+  const { plan, state, desired } = input;
+  if (phase === 'Ready') return `${all.length} of ${desired.members.length} members healthy`;
+  if (phase === 'Suspended') return 'runtimes removed, volumes and credentials kept; apply again to resume';
+  if (phase === 'Degraded') return degraded(all, state);
+  const block = plan.blocks[0];
+  if (block) return `${block.detail}; ${block.fix}`;
+  return doing(plan) ?? 'waiting';
+}
+
+function degraded(all: readonly MemberView[], state: State): string {
+  const q = quorumOf(all);
+  const spare = q.healthyVoters - q.needed;
+  const next =
+    spare < 0
+      ? 'writes are stopped'
+      : spare === 0
+        ? 'one more loss stops writes'
+        : `${spare} more may be lost`;
+  return `${q.healthyVoters} of ${q.voters || state.members.length} voters healthy, majority ${q.needed}: ${next}`;
+}
+
+/** What is being done or waited for, in a few words. Times that change by themselves are left out. */
+function doing(plan: Plan): string | null {
+  if (plan.act !== null) return `${verb(plan.act)}: ${plan.act.detail}`;
+  const wait = plan.waits[0];
+  return wait ? withoutClock(wait.detail) : null;
+}
+
+const verb = (act: Extract<Decision, { kind: 'act' }>): string => act.steps[0]?.kind ?? 'working';
+
+/** `runs for 3 s` would change the status with every look. */
+const withoutClock = (text: string): string => text.replace(/ runs for [^:]*/, ' runs');
+
+// ── conditions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Draft = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;
+
+function conditions(input: StatusInput, phase: Phase, all: readonly MemberView[]): Condition[] {
+  const drafts = [
+    ready(input, phase, all),
+    progressing(input, phase),
+    blockedCondition(input),
+    systemUsers(input),
+    certificates(input, all),
+    backupReady(),
+    exposed(),
+  ];
+  return drafts.map((draft) => {
+    const old = input.before?.conditions.find((c) => c.type === draft.type);
+    const lastTransitionTime =
+      old && old.status === draft.status ? old.lastTransitionTime : new Date(input.now).toISOString();
+    return { ...draft, lastTransitionTime, observedGeneration: input.desired.generation };
+  });
+}
+
+/** S15: only for this generation and a fresh reading: `converged` is false while anything is unknown. */
+function ready(input: StatusInput, phase: Phase, all: readonly MemberView[]): Draft {
+  if (phase === 'Ready')
+    return {
+      type: 'Ready',
+      status: 'True',
+      reason: 'AllMembersHealthy',
+      message: messageOf(input, phase, all),
+    };
+  const unreachable = all.some((v) => v.member.activated !== null && v.facts === null);
+  const reason = phase === 'Degraded' && unreachable ? 'MemberUnreachable' : phase;
+  return { type: 'Ready', status: 'False', reason, message: messageOf(input, phase, all) };
+}
+
+function progressing(input: StatusInput, phase: Phase): Draft {
+  const { plan } = input;
+  if (plan.act)
+    return { type: 'Progressing', status: 'True', reason: plan.act.because, message: plan.act.detail };
+  const wait = plan.waits[0];
+  if (wait)
+    return { type: 'Progressing', status: 'True', reason: wait.on, message: withoutClock(wait.detail) };
+  return {
+    type: 'Progressing',
+    status: 'False',
+    reason: phase === 'Ready' ? 'Converged' : phase,
+    message: 'nothing to do',
+  };
+}
+
+function blockedCondition(input: StatusInput): Draft {
+  const block = input.plan.blocks[0];
+  if (block) {
+    const all = input.plan.blocks.map((b) => `${b.detail}; ${b.fix}`).join(' · ');
+    return { type: 'Blocked', status: 'True', reason: block.by, message: all };
+  }
+  const failing = input.state.retries.find((r) => r.failures >= RETRY_KEEPS_FAILING);
+  if (failing) {
+    const message = `${failing.action} of ${failing.member} keeps failing (${failing.failures} times): ${failing.message}`;
+    return { type: 'Blocked', status: 'True', reason: 'KeepsFailing', message };
+  }
+  return {
+    type: 'Blocked',
+    status: 'False',
+    reason: 'NothingInTheWay',
+    message: 'nothing stands in the way',
+  };
+}
+
+/** A5.4. */
+function systemUsers(input: StatusInput): Draft {
+  const type = 'ManagedSystemUsers';
+  const retry = input.state.retries.find(
+    (r) => r.action === 'reconcileSystemUsers' || r.action === 'createFirstUser',
+  );
+  if (retry?.code === 'CredentialRepairRequired')
+    return { type, status: 'False', reason: 'CredentialRepairRequired', message: retry.message };
+  if (retry)
+    return {
+      type,
+      status: 'Unknown',
+      reason: 'RepairRetrying',
+      message: `tried ${retry.failures} times: ${retry.message}`,
+    };
+  const done = input.state.replicaSets.every((r) => r.stage === 'ready');
+  return done
+    ? { type, status: 'True', reason: 'Confirmed', message: 'all five system users log in' }
+    : {
+        type,
+        status: 'False',
+        reason: 'NotCreated',
+        message: 'system users are made after the set is initiated',
+      };
+}
+
+function certificates(input: StatusInput, all: readonly MemberView[]): Draft {
+  const type = 'TLSCertificate';
+  if (input.desired.tlsMode === 'disabled')
+    return { type, status: 'True', reason: 'TLSDisabled', message: 'spec.security.tls.mode is disabled' };
+  const ends = all.flatMap((v) =>
+    v.facts?.certificate ? [{ name: v.member.name, at: v.facts.certificate.notAfter }] : [],
+  );
+  if (ends.length === 0)
+    return {
+      type,
+      status: 'Unknown',
+      reason: 'NotReported',
+      message: 'no member has reported its certificate',
+    };
+  const first = ends.reduce((a, b) => (a.at <= b.at ? a : b));
+  const date = new Date(first.at).toISOString().slice(0, 10);
+  if (first.at - input.now > CERTIFICATE_WARNING)
+    return { type, status: 'True', reason: 'Valid', message: `valid until ${date}` };
+  const expired = first.at <= input.now;
+  return {
+    type,
+    status: 'False',
+    reason: expired ? 'Expired' : 'ExpiresSoon',
+    message: `certificate of ${first.name} ${expired ? 'expired on' : 'expires on'} ${date}`,
+  };
+}
+
+const backupReady = (): Draft => ({
+  type: 'BackupReady',
+  status: 'False',
+  reason: 'NotConfigured',
+  message: 'backups are not part of this version',
+});
+const exposed = (): Draft => ({
+  type: 'Exposed',
+  status: 'False',
+  reason: 'Private',
+  message: 'reachable where the hosts are reachable',
+});
+
+// ── members ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function memberStatus(
+  view: MemberView,
+  all: readonly MemberView[],
+  desired: Desired,
+  plan: Plan,
+): MemberStatus {
+  const { member, database, facts } = view;
+  const config = primaryOf(all)?.database?.config ?? database?.config ?? null;
+  const row = config?.members.find((m) => m.host === memberHost(member));
+  const lag = lagOf(view, all);
+  const health: MemberHealth = facts === null ? 'unknown' : isHealthy(view, all) ? 'healthy' : 'unhealthy';
+  const state =
+    database?.state ?? (facts === null ? null : facts.process.kind === 'running' ? 'STARTUP' : 'DOWN');
+  const message = memberMessage(view, plan);
+  return {
+    name: member.name,
+    index: member.index,
+    role: 'replica',
+    replicaSet: member.replicaSet,
+    ...(member.host === null ? {} : { hostName: member.host }),
+    ...(member.address === null ? {} : { host: member.address }),
+    ...(member.port === null ? {} : { port: member.port }),
+    ...(state === null ? {} : { state }),
+    health,
+    ...(database === null ? {} : { version: database.binaryVersion }),
+    ...(facts === null ? {} : { configVersion: facts.configVersion }),
+    ...(row ? { votes: row.votes, priority: row.priority, hidden: row.hidden ?? false } : {}),
+    ...(member.activated === null ? {} : { tlsMode: member.activated.tlsMode }),
+    ...(lag === null ? {} : { lagMillis: lag }),
+    stage: desired.suspend && member.serviceId === null ? 'suspended' : member.stage,
+    ...(message === null ? {} : { message }),
+    ...(database?.initialSyncPercent == null ? {} : { progressPercent: database.initialSyncPercent }),
+    ...(facts === null && view.observed?.observedAt
+      ? { lastSeen: new Date(view.observed.observedAt).toISOString() }
+      : {}),
+  };
+}
+
+function memberMessage(view: MemberView, plan: Plan): string | null {
+  const wait = plan.waits.find((w) => w.member === view.member.name);
+  if (wait) return withoutClock(wait.detail);
+  if (view.facts?.configError) return view.facts.configError;
+  return view.facts?.process.kind === 'exited' ? view.facts.process.message : null;
+}
+
+function replicaSetStatus(name: string, stage: string, all: readonly MemberView[]): ReplicaSetStatus {
+  const members = all.filter((v) => v.member.replicaSet === name);
+  const primary = primaryOf(members);
+  const q = quorumOf(members);
+  const config = primary?.database?.config ?? null;
+  return {
+    name,
+    role: 'replica',
+    stage: stage === 'ready' ? 'ready' : stage === 'users' ? 'users' : 'planned',
+    ...(primary?.database?.term == null ? {} : { term: primary.database.term }),
+    ...(config === null ? {} : { configVersion: config.version }),
+    ...(primary === null ? {} : { primary: primary.member.name }),
+    voters: q.voters,
+    healthyVoters: q.healthyVoters,
+    majority: q.needed,
+    ...(primary?.database?.featureCompatibilityVersion
+      ? { featureCompatibilityVersion: primary.database.featureCompatibilityVersion }
+      : {}),
+  };
+}
+
+function endpoint(view: MemberView): { kind: 'private'; member: string; host: string; port: number }[] {
+  const { member } = view;
+  return member.address === null || member.port === null
+    ? []
+    : [{ kind: 'private', member: member.name, host: member.address, port: member.port }];
+}
+
+/** A15.1: co-location and unknown failure domains are said, never silently accepted. */
+function placementWarnings(input: StatusInput): string[] {
+  const hosts = input.state.members.flatMap((m) => (m.host === null ? [] : [m.host]));
+  if (hosts.length < 2) return [];
+  if (new Set(hosts).size === 1)
+    return [`all ${hosts.length} members are on host ${hosts[0]}: losing it loses the set`];
+  const shared = [...new Set(hosts.filter((h, i) => hosts.indexOf(h) !== i))].sort();
+  const warnings = shared.map((h) => `host ${h} carries more than one member of this set`);
+  const prints = [...new Set(hosts)].map(
+    (h) => input.observed.hosts.find((o) => o.name === h)?.fingerprint ?? null,
+  );
+  if (prints.includes(null))
+    warnings.push('failure domains of some hosts are unknown: no separation is claimed');
+  else if (new Set(prints).size < prints.length) warnings.push('some hosts seem to be the same machine');
+  return warnings;
+}
+
+// ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export interface EventDraft {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** What happened between two statuses, in sentences for `belay events`. */
+export function eventsFor(
+  before: MongoDBStatus | null,
+  after: MongoDBStatus,
+  now: Millis,
+): readonly EventDraft[] {
+  const events: EventDraft[] = [];
+  if (before?.phase !== after.phase && after.phase !== undefined) {
+    const bad = after.phase === 'Degraded' || after.phase === 'Failed';
+    const took = after.phase === 'Ready' && before !== null ? readyAfter(before, now) : '';
+    events.push({
+      type: bad ? 'Warning' : 'Normal',
+      reason: after.phase,
+      message: `${after.message ?? ''}${took}`,
+    });
+  }
+  if (after.primary !== undefined && before?.primary !== after.primary) {
+    const from = before?.primary === undefined ? '' : ` (was ${before.primary})`;
+    events.push({ type: 'Normal', reason: 'PrimaryElected', message: `${after.primary} is primary${from}` });
+  }
+  const blocked = after.conditions.find((c) => c.type === 'Blocked');
+  const was = before?.conditions.find((c) => c.type === 'Blocked');
+  if (blocked?.status === 'True' && (was?.status !== 'True' || was.reason !== blocked.reason)) {
+    events.push({ type: 'Warning', reason: blocked.reason, message: blocked.message });
+  }
+  return [...events, ...memberEvents(before, after)];
+}
+
+function readyAfter(before: MongoDBStatus, now: Millis): string {
+  const since = before.conditions.find((c) => c.type === 'Ready')?.lastTransitionTime;
+  return since === undefined ? '' : ` after ${formatDuration(Math.max(0, now - Date.parse(since)))}`;
+}
+
+function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): EventDraft[] {
+  const events: EventDraft[] = [];
+  for (const member of after.members) {
+    const old = before?.members.find((m) => m.name === member.name);
+    if (old === undefined || old.health === member.health) continue;
+    if (member.health === 'healthy')
+      events.push({ type: 'Normal', reason: 'MemberHealthy', message: `${member.name} is ${member.state}` });
+    else if (old.health === 'healthy') {
+      const reason = member.health === 'unknown' ? 'MemberUnreachable' : 'MemberUnhealthy';
+      events.push({
+        type: 'Warning',
+        reason,
+        message: `${member.name} ${member.message ?? `is ${member.state ?? 'unknown'}`}`,
+      });
+    }
+  }
+  return events;
+}
