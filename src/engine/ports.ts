@@ -15,6 +15,8 @@ export interface Clock {
   now(): Millis;
   /** Calls once at (or just after) the given time; returns a canceller. Timers never keep the process alive. */
   at(time: Millis, call: () => void): () => void;
+  /** Time that never jumps, for durations such as a lease's life; without it `now` is taken. */
+  monotonic?(): Millis;
 }
 
 export interface Log {

@@ -1,0 +1,446 @@
+/**
+ * Carries decisions out. One pass over one object is a few rounds of
+ *
+ *   lease → record → reading → plan → intent (committed) → fresh object → fresh reading → guard → effect → outcome (committed)
+ *
+ * until nothing is left to do now. A death between any two arrows is resumed from the record and the journal:
+ * before the intent nothing happened; after it the step is either seen to be done or done again under the same id.
+ * Invariants kept here: S9 (fence on every write and effect), S10 and S16 (one intent, one id), L2 (a step whose effect
+ * is not visible yet is not repeated at once), and the rule that an unchanged world is not written down again.
+ */
+import { asBelayError, BelayError } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import type { StepOutcome } from '../clusters/types.ts';
+import { equalValues } from './equal.ts';
+import { type Informer, keyOf } from './informer.ts';
+import { type Identified, OpenIntents, superseded } from './intents.ts';
+import type { LeaseKeeper } from './leases.ts';
+import { EFFECT_PARALLELISM, MAX_ROUNDS, REQUEUE_CONVERGED, REQUEUE_PENDING, SETTLE } from './limits.ts';
+import { count, countStep, type EngineMetrics } from './metrics.ts';
+import { runPool } from './pool.ts';
+import type { Batch, Clock, Fence, JournalOutcome, Log, Store, StoredObject } from './ports.ts';
+import type { AnyPlan, AnyStep, Effect, Provider, Reconciler, Report, Subject } from './provider.ts';
+import { withTransitionTimes } from './status.ts';
+
+export interface ExecutorOptions<Desired, State, Observed, Step extends AnyStep> {
+  readonly provider: Provider<Desired, State, Observed, Step>;
+  readonly store: Store;
+  readonly informer: Informer;
+  readonly leases: Pick<LeaseKeeper, 'fence'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: EngineMetrics;
+}
+
+/** What is remembered of an object between passes, while its lease is held: nobody else writes it meanwhile. */
+interface Memory<State, Step extends AnyStep> {
+  version: number;
+  state: State;
+  /** The record as it is in the store; `state` may have learnt more since. */
+  saved: State | null;
+  readonly open: OpenIntents<Step>;
+  /** Last status written or read. */
+  status: unknown;
+  readonly others: Map<string, unknown>;
+}
+
+/** One pass's thread through its rounds. */
+interface Pass<State, Step extends AnyStep> {
+  readonly uid: string;
+  readonly fence: Fence;
+  readonly memory: Memory<State, Step>;
+  object: StoredObject;
+  /** Steps done or refused in this pass: repeated only after SETTLE. */
+  readonly tried: Set<string>;
+}
+
+const AGAIN = 'again';
+const GONE = 'gone';
+type RoundResult = { readonly at: Millis } | typeof AGAIN | typeof GONE;
+
+/** See the head of this file. */
+export class Executor<Desired, State, Observed, Step extends AnyStep> implements Reconciler {
+  readonly kind: string;
+  readonly #options: ExecutorOptions<Desired, State, Observed, Step>;
+  readonly #memories = new Map<string, Memory<State, Step>>();
+
+  constructor(options: ExecutorOptions<Desired, State, Observed, Step>) {
+    this.#options = options;
+    this.kind = options.provider.kind;
+  }
+
+  drop(belongs: (uid: string) => boolean): void {
+    for (const uid of this.#memories.keys()) if (belongs(uid)) this.#memories.delete(uid);
+  }
+
+  async pass(uid: string): Promise<Millis | null> {
+    const fence = this.#options.leases.fence(uid);
+    if (fence === null) return null; // whoever holds the lease acts; gaining it wakes us
+    try {
+      return await this.#run(uid, fence);
+    } catch (failure) {
+      this.#memories.delete(uid);
+      const { code } = asBelayError(failure);
+      // RST-03: an ordinary conflict is read again at once and is nobody's failure.
+      if (code === 'StateConflict' || code === 'Conflict') return this.#options.clock.now();
+      if (code === 'LeaseLost') return this.#options.clock.now() + SETTLE;
+      throw failure;
+    }
+  }
+
+  async #run(uid: string, fence: Fence): Promise<Millis | null> {
+    const known = this.#options.informer.byUid(uid);
+    const object = known === null ? null : await this.#held(known);
+    if (object === null) {
+      this.#memories.delete(uid);
+      return null;
+    }
+    const memory = this.#memories.get(uid) ?? (await this.#remember(object));
+    this.#memories.set(uid, memory);
+    const pass: Pass<State, Step> = { uid, fence, memory, object, tried: new Set() };
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      const result = await this.#round(pass);
+      if (result === GONE) {
+        this.#memories.delete(uid);
+        return null;
+      }
+      if (result !== AGAIN) return result.at;
+    }
+    return this.#options.clock.now();
+  }
+
+  /** The object with our finalizer on it, so that it cannot vanish before its clean-up; null when it is gone. */
+  async #held(object: StoredObject): Promise<StoredObject | null> {
+    const { provider, store, informer } = this.#options;
+    const { finalizers, deletionTimestamp, resourceVersion } = object.metadata;
+    if (finalizers.includes(provider.finalizer) || deletionTimestamp !== null) return object;
+    const change = { finalizers: [...finalizers, provider.finalizer] };
+    try {
+      const held = await store.update(keyOf(object), change, resourceVersion);
+      if (held !== null) informer.learn(held);
+      return held;
+    } catch (failure) {
+      const latest = await store.get(keyOf(object));
+      if (latest === null || latest.metadata.uid !== object.metadata.uid) {
+        informer.forget(object);
+        return null;
+      }
+      informer.learn(latest);
+      throw failure;
+    }
+  }
+
+  async #remember(object: StoredObject): Promise<Memory<State, Step>> {
+    const { provider, store } = this.#options;
+    const { uid } = object.metadata;
+    const [row, entries] = await Promise.all([store.loadState(uid), store.openIntents(uid)]);
+    const state =
+      row === null ? await provider.initialState(object, provider.desired(object)) : (row.value as State);
+    return {
+      version: row?.version ?? 0,
+      state,
+      saved: row === null ? null : state,
+      open: new OpenIntents<Step>((step) => provider.target(step), entries),
+      status: object.status,
+      others: new Map(),
+    };
+  }
+
+  async #round(pass: Pass<State, Step>): Promise<RoundResult> {
+    const { provider, clock } = this.#options;
+    const before = this.#subject(pass);
+    const observed = await provider.observe(before, false);
+    const now = clock.now();
+    pass.memory.state = provider.advance(before, observed, now);
+    const subject = this.#subject(pass);
+    const plan = provider.plan(subject, observed, now);
+    const ready = (plan.act?.steps ?? []).filter((step) => this.#mayTry(pass, step, now));
+    if (ready.length === 0) return this.#rest(pass, subject, observed, plan);
+    const latest = await this.#latest(pass);
+    if (latest !== null) return latest;
+    const report = provider.report(subject, observed, plan, pass.memory.status, now);
+    const items = await this.#commitIntents(pass, plan, ready, report);
+    return this.#act(pass, items);
+  }
+
+  #subject(pass: Pass<State, Step>): Subject<Desired, State> {
+    const { object, memory } = pass;
+    return { object, desired: this.#options.provider.desired(object), state: memory.state };
+  }
+
+  #mayTry(pass: Pass<State, Step>, step: Step, now: Millis): boolean {
+    return !pass.tried.has(JSON.stringify(step)) && pass.memory.open.notBefore(step) <= now;
+  }
+
+  /** The memory of objects may be behind: before anything is done the object itself is read (S11, S15). Null: unchanged. */
+  async #latest(pass: Pass<State, Step>): Promise<RoundResult | null> {
+    const { store, informer } = this.#options;
+    const was = pass.object;
+    const latest = await store.get(keyOf(was));
+    if (latest === null || latest.metadata.uid !== was.metadata.uid) {
+      informer.forget(was);
+      return GONE;
+    }
+    pass.object = latest;
+    informer.learn(latest);
+    const same =
+      latest.metadata.generation === was.metadata.generation &&
+      latest.metadata.deletionTimestamp === was.metadata.deletionTimestamp &&
+      equalValues(latest.metadata.annotations, was.metadata.annotations);
+    return same ? null : AGAIN;
+  }
+
+  // ── resting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Nothing to do now: write down what is new, and say when to look again at the latest. */
+  async #rest(
+    pass: Pass<State, Step>,
+    subject: Subject<Desired, State>,
+    observed: Observed,
+    plan: AnyPlan<Step>,
+  ): Promise<RoundResult> {
+    const { provider, clock, metrics } = this.#options;
+    const now = clock.now();
+    const report = provider.report(subject, observed, plan, pass.memory.status, now);
+    const outcomes = plan.converged ? pass.memory.open.supersedeAll(now) : [];
+    await this.#commit(pass, pass.memory.state, { outcomes }, report);
+    if (plan.converged) pass.memory.open.clear();
+    for (const wait of plan.waits) count(metrics.waits, wait.on);
+    for (const block of plan.blocks) count(metrics.waits, block.by);
+    return { at: this.#lookAgain(pass, plan, now) };
+  }
+
+  #lookAgain(pass: Pass<State, Step>, plan: AnyPlan<Step>, now: Millis): Millis {
+    const times = [now + (plan.converged ? REQUEUE_CONVERGED : REQUEUE_PENDING)];
+    for (const wait of plan.waits) if (wait.until > now) times.push(wait.until);
+    // Steps held back: their effect is not visible yet, or their outcome is unknown.
+    for (const step of plan.act?.steps ?? []) {
+      times.push(Math.max(now + SETTLE, pass.memory.open.notBefore(step)));
+    }
+    return Math.min(...times);
+  }
+
+  // ── acting ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #commitIntents(
+    pass: Pass<State, Step>,
+    plan: AnyPlan<Step>,
+    steps: readonly Step[],
+    report: Report,
+  ): Promise<readonly Identified<Step>[]> {
+    const { provider, clock } = this.#options;
+    const { memory, uid, fence } = pass;
+    const now = clock.now();
+    const items = steps.map((step) => memory.open.identify(uid, step, memory.version + 1));
+    const state = items.reduce((s, { step, id }) => provider.start(s, step, id, now), memory.state);
+    const intents = items
+      .filter((item) => item.isNew)
+      .map(({ id, step }) => ({
+        id,
+        clusterUid: uid,
+        step: step.kind,
+        target: provider.target(step),
+        reason: plan.act?.because ?? '',
+        epoch: fence.epoch,
+        at: now,
+        detail: step,
+      }));
+    const replaced = memory.open.replacedBy(items).map((id) => superseded(id, now, 'planned anew'));
+    await this.#commit(pass, state, { intents, outcomes: replaced }, report);
+    for (const item of items) memory.open.opened(item);
+    return items;
+  }
+
+  async #act(pass: Pass<State, Step>, items: readonly Identified<Step>[]): Promise<RoundResult> {
+    const { provider } = this.#options;
+    const subject = this.#subject(pass);
+    const fresh = await provider.observe(subject, true);
+    const allowed: Identified<Step>[] = [];
+    const refusals: JournalOutcome[] = [];
+    for (const item of items) {
+      const refusal = this.#refusal(pass, item, fresh, subject);
+      if (refusal === null) allowed.push(item);
+      else refusals.push(refusal);
+    }
+    if (refusals.length > 0) await this.#commit(pass, pass.memory.state, { outcomes: refusals }, null);
+    return (await this.#perform(pass, allowed, subject, fresh)) ? GONE : AGAIN;
+  }
+
+  #refusal(
+    pass: Pass<State, Step>,
+    item: Identified<Step>,
+    fresh: Observed,
+    subject: Subject<Desired, State>,
+  ): JournalOutcome | null {
+    const { provider, clock, metrics, log } = this.#options;
+    const refused = provider.guard(item.step, fresh, subject, clock.now());
+    if (refused === null) return null;
+    count(metrics.refusals, refused.reason);
+    log.info('guard refused a step', { cluster: pass.uid, step: item.id, ...refused });
+    pass.memory.state = provider.cancel(pass.memory.state, item.step, item.id);
+    pass.memory.open.closed(item);
+    pass.tried.add(JSON.stringify(item.step));
+    return superseded(item.id, clock.now(), `${refused.reason}: ${refused.detail}`);
+  }
+
+  /** Effects side by side; outcomes are committed as they come, those that come together in one write. True: forgotten. */
+  async #perform(
+    pass: Pass<State, Step>,
+    items: readonly Identified<Step>[],
+    subject: Subject<Desired, State>,
+    fresh: Observed,
+  ): Promise<boolean> {
+    const ended: { readonly item: Identified<Step>; readonly effect: Effect }[] = [];
+    let gone = false;
+    let writing: Promise<void> = Promise.resolve();
+    const write = async (): Promise<void> => {
+      const batch = ended.splice(0);
+      if (batch.length > 0 && (await this.#commitOutcomes(pass, batch))) gone = true;
+    };
+    await runPool(items, EFFECT_PARALLELISM, async (item) => {
+      const effect = await this.#effect(pass, item, subject, fresh);
+      ended.push({ item, effect });
+      writing = writing.then(write);
+      await writing;
+    });
+    return gone;
+  }
+
+  async #effect(
+    pass: Pass<State, Step>,
+    item: Identified<Step>,
+    subject: Subject<Desired, State>,
+    observed: Observed,
+  ): Promise<Effect> {
+    const { provider, leases, clock, log, metrics } = this.#options;
+    const current = leases.fence(pass.uid);
+    if (current?.epoch !== pass.fence.epoch) {
+      throw new BelayError('LeaseLost', `the right to act on ${pass.uid} has moved on`, { retry: 'never' });
+    }
+    const startedAt = clock.now();
+    const effect = await provider
+      .perform(item.step, subject, { stepId: item.id, fence: pass.fence, observed })
+      .catch((failure: unknown): Effect => ({ outcome: outcomeOf(failure) }));
+    const millis = clock.now() - startedAt;
+    metrics.effects[effect.outcome.kind]++;
+    countStep(metrics, item.step.kind, millis);
+    const { outcome } = effect;
+    const told = { cluster: pass.uid, step: item.id, outcome: outcome.kind, millis };
+    if (outcome.kind === 'done') log.info('step done', told);
+    else log.warn('step not done', { ...told, message: outcome.message });
+    return effect;
+  }
+
+  async #commitOutcomes(
+    pass: Pass<State, Step>,
+    ended: readonly { readonly item: Identified<Step>; readonly effect: Effect }[],
+  ): Promise<boolean> {
+    const { provider, clock } = this.#options;
+    const { memory } = pass;
+    const now = clock.now();
+    let state = memory.state;
+    const outcomes: JournalOutcome[] = [];
+    for (const { item, effect } of ended) {
+      state = provider.applyOutcome(state, item.step, item.id, effect.outcome, now);
+      const entry = journalOutcome(item.id, now, effect.outcome);
+      if (entry !== null) outcomes.push(entry);
+    }
+    const also = ended.map(({ effect }) => effect.also).filter((a) => a !== undefined);
+    const forget = also.some((a) => a.forgetState === true);
+    await this.#commit(
+      pass,
+      forget ? null : state,
+      {
+        outcomes,
+        releases: also.flatMap((a) => a.releases ?? []),
+        secretPrefixesToDelete: also.flatMap((a) => a.secretPrefixesToDelete ?? []),
+      },
+      null,
+    );
+    for (const { item, effect } of ended) {
+      pass.tried.add(JSON.stringify(item.step));
+      if (effect.outcome.kind === 'unknown') memory.open.unknown(item, now);
+      else memory.open.closed(item);
+    }
+    return forget;
+  }
+
+  // ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Everything new of this moment in one transaction; nothing new: no write. */
+  async #commit(
+    pass: Pass<State, Step>,
+    state: State | null,
+    parts: Pick<Batch, 'intents' | 'outcomes' | 'releases' | 'secretPrefixesToDelete'>,
+    report: Report | null,
+  ): Promise<void> {
+    const { memory, uid, fence } = pass;
+    const news = report === null ? null : this.#news(pass, report);
+    const releases = [...(parts.releases ?? []), ...(report?.releases ?? [])];
+    const batch: Batch = {
+      ...(state !== memory.saved ? { state: { uid, version: memory.version, value: state } } : {}),
+      ...some('intents', parts.intents),
+      ...some('outcomes', parts.outcomes),
+      ...some('status', news?.status),
+      ...some('events', report?.events),
+      ...some('releases', releases),
+      ...some('secretPrefixesToDelete', parts.secretPrefixesToDelete),
+    };
+    if (Object.keys(batch).length === 0) return;
+    const { stateVersion } = await this.#options.store.commit({ fence, ...batch });
+    if (state !== null) {
+      if (batch.state !== undefined) memory.version = stateVersion ?? memory.version;
+      memory.state = state;
+      memory.saved = state;
+    }
+    news?.remember();
+  }
+
+  #news(
+    pass: Pass<State, Step>,
+    report: Report,
+  ): { readonly status: NonNullable<Batch['status']>; readonly remember: () => void } {
+    const { memory, object, uid } = pass;
+    const now = this.#options.clock.now();
+    const own = withTransitionTimes(report.status, memory.status, now);
+    const others = report.others
+      .map((other) => {
+        const before =
+          memory.others.get(other.uid) ?? this.#options.informer.byUid(other.uid)?.status ?? null;
+        const value = withTransitionTimes(other.value as Record<string, unknown>, before, now);
+        return { ...other, value, before };
+      })
+      .filter(({ value, before }) => !equalValues(value, before));
+    const status = [
+      ...(equalValues(own, memory.status) ? [] : [{ key: keyOf(object), uid, value: own }]),
+      ...others.map(({ key, uid: otherUid, value }) => ({ key, uid: otherUid, value })),
+    ];
+    const remember = (): void => {
+      memory.status = own;
+      for (const other of others) memory.others.set(other.uid, other.value);
+    };
+    return { status, remember };
+  }
+}
+
+const some = <K extends string, T>(
+  name: K,
+  items: readonly T[] | undefined,
+): { readonly [P in K]?: readonly T[] } =>
+  items === undefined || items.length === 0 ? {} : ({ [name]: items } as { readonly [P in K]: readonly T[] });
+
+/** An unknown outcome is none: the intent stays open until it is known what became of it. */
+function journalOutcome(id: string, at: Millis, outcome: StepOutcome): JournalOutcome | null {
+  if (outcome.kind === 'unknown') return null;
+  return { id, at, kind: outcome.kind, message: outcome.kind === 'failed' ? outcome.message : '' };
+}
+
+/** A thrown failure as an outcome. What no adapter has classified may have happened. */
+function outcomeOf(failure: unknown): StepOutcome {
+  const error = asBelayError(failure);
+  if (error.code === 'InvariantBroken') throw error; // a bug: nothing may be concluded from it
+  if (!(failure instanceof BelayError) || error.retry === 'unknown-outcome') {
+    return { kind: 'unknown', message: error.message };
+  }
+  return { kind: 'failed', code: error.code, message: error.message, retry: error.retry };
+}
