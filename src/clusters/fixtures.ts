@@ -1,0 +1,182 @@
+/** Small worlds for the tests of this room. */
+import type { DatabaseFacts, MemberFacts, MemberStateName } from './facts.ts';
+import { configFingerprint } from './snapshotInputs.ts';
+import { initialState } from './state.ts';
+import { initialConfig, memberHost } from './topology.ts';
+import type { Desired, MemberState, Observed, ObservedHost, State } from './types.ts';
+
+export const desired = (change: Partial<Desired> = {}, members = 3): Desired => ({
+  uid: '11111111-2222-3333-4444-555555555555',
+  namespace: 'default',
+  name: 'orders',
+  generation: 1,
+  type: 'ReplicaSet',
+  version: '8.0.32-14',
+  members: Array.from({ length: members }, () => ({
+    votes: 1,
+    priority: 1,
+    hidden: false,
+    secondaryDelaySecs: 0,
+    tags: {},
+  })),
+  mongodConfig: {},
+  tlsMode: 'requireTLS',
+  certificateDomains: [],
+  memoryBytes: null,
+  cpus: null,
+  volumeBytes: null,
+  port: null,
+  hosts: null,
+  roles: [],
+  suspend: false,
+  paused: false,
+  deleting: null,
+  ...change,
+});
+
+export const host = (name: string, change: Partial<ObservedHost> = {}): ObservedHost => ({
+  name,
+  address: name,
+  connected: true,
+  schedulable: true,
+  fingerprint: name,
+  executables: { mongod: ['8.0.32-14'] },
+  memberCount: 0,
+  portsTaken: [],
+  ...change,
+});
+
+export const observed = (change: Partial<Observed> = {}): Observed => ({
+  at: 0,
+  members: [],
+  services: [],
+  operations: {},
+  hosts: [host('db1'), host('db2'), host('db3')],
+  users: [],
+  capabilities: {
+    publicExposure: false,
+    allowlists: false,
+    diskGrowth: false,
+    routerContainers: false,
+    resourceLimits: true,
+  },
+  ...change,
+});
+
+/** A state in which every member is placed, deployed and has its snapshot. */
+export function placed(want: Desired, change: Partial<MemberState> = {}): State {
+  const state = initialState(want);
+  return {
+    ...state,
+    credentialsReady: true,
+    members: state.members.map((m, i) => ({
+      ...m,
+      stage: 'healthy' as const,
+      host: `db${i + 1}`,
+      address: `db${i + 1}`,
+      port: 27017,
+      serviceId: `s-${m.name}`,
+      volumeId: `v-${m.name}`,
+      deployedVersion: want.version,
+      activated: {
+        configVersion: 1,
+        tlsMode: want.tlsMode,
+        configHash: configFingerprint(want),
+        cacheGb: 0.25,
+        certificateFingerprint: null,
+      },
+      ...change,
+    })),
+  };
+}
+
+/** The same with an initiated set whose users are done. */
+export function running(want: Desired): State {
+  const state = placed(want, { stage: 'active' });
+  const usersHash = JSON.stringify({ schema: 1, series: want.version.split('.')[0], roles: want.roles });
+  return {
+    ...state,
+    phase: 'running',
+    replicaSets: state.replicaSets.map((r) => ({
+      ...r,
+      stage: 'ready' as const,
+      replicaSetId: 'id-1',
+      usersHash,
+    })),
+  };
+}
+
+const blank: Extract<DatabaseFacts, { kind: 'reachable' }> = {
+  kind: 'reachable',
+  binaryVersion: '8.0.32-14',
+  featureCompatibilityVersion: '8.0',
+  initiated: false,
+  setName: null,
+  replicaSetId: null,
+  state: 'STARTUP',
+  term: null,
+  writablePrimary: false,
+  primary: null,
+  peers: [],
+  config: null,
+  initialSyncPercent: null,
+  authenticated: null,
+  usersExist: false,
+};
+
+export const facts = (
+  member: MemberState,
+  database: Partial<Extract<DatabaseFacts, { kind: 'reachable' }>> = {},
+): MemberFacts => ({
+  serviceId: member.serviceId ?? '',
+  configVersion: 1,
+  configError: null,
+  process: { kind: 'running', pid: 1, since: 0, adopted: false },
+  database: { ...blank, ...database },
+  certificate: null,
+  volume: null,
+});
+
+/** A reading of members in the given states; null: not connected. An initiated set when any state is beyond STARTUP. */
+export function seen(
+  state: State,
+  want: Desired,
+  states: readonly (MemberStateName | null)[],
+  change: Partial<Extract<DatabaseFacts, { kind: 'reachable' }>> = {},
+): Observed {
+  const config = initialConfig(state, want);
+  const initiated = states.some((s) => s !== null && s !== 'STARTUP');
+  const peers = state.members.map((m, i) => ({
+    id: m.index,
+    host: memberHost(m) ?? '',
+    state: states[i] ?? ('DOWN' as const),
+    healthy: states[i] !== null,
+    lagMillis: states[i] === 'SECONDARY' ? 0 : null,
+    message: null,
+  }));
+  return observed({
+    members: state.members.map((m, i) => {
+      const s = states[i] ?? null;
+      const known = initiated
+        ? {
+            initiated: true,
+            state: s,
+            term: 1,
+            writablePrimary: s === 'PRIMARY',
+            replicaSetId: 'id-1',
+            config,
+            peers,
+            usersExist: true,
+            authenticated: true,
+            ...change,
+          }
+        : { ...change };
+      return {
+        name: m.name,
+        connected: s !== null,
+        observedAt: 0,
+        facts: s === null ? null : facts(m, known),
+      };
+    }),
+  });
+}
