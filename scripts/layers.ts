@@ -1,0 +1,69 @@
+/**
+ * The rooms and what each may import: the one table behind the layer check and the picture in ARCHITECTURE.md.
+ * Arrows point up only: a room may import the rooms it names, never one that names it.
+ */
+export interface Room {
+  readonly name: string;
+  readonly imports: readonly string[];
+  /** No I/O, no clock, no randomness, no Node types. */
+  readonly pure: boolean;
+  readonly purpose: string;
+}
+
+const PURE = ['base', 'model', 'clusters'];
+
+export const ROOMS: readonly Room[] = [
+  { name: 'base', imports: [], pure: true, purpose: 'units, results, secrets, errors, seeded randomness' },
+  {
+    name: 'model',
+    imports: ['base'],
+    pure: true,
+    purpose: 'the language: kinds, schemas, validation, converters',
+  },
+  {
+    name: 'clusters',
+    imports: ['base', 'model'],
+    pure: true,
+    purpose: 'the brain: planners, guard, preview, status',
+  },
+  { name: 'engine', imports: PURE, pure: false, purpose: 'ports, queue, leases, journal, executor' },
+  {
+    name: 'provider',
+    imports: [...PURE, 'engine'],
+    pure: false,
+    purpose: 'readings and effects of one cluster through the ports',
+  },
+  {
+    name: 'store',
+    imports: [...PURE, 'engine'],
+    pure: false,
+    purpose: 'SQLite, PostgreSQL and memory behind one port',
+  },
+  { name: 'security', imports: [...PURE, 'engine'], pure: false, purpose: 'CA, sealed secrets, tokens' },
+  { name: 'platforms', imports: [...PURE, 'engine'], pure: false, purpose: 'where services run: hosts' },
+  { name: 'channel', imports: [...PURE, 'engine'], pure: false, purpose: 'the agent channel, both ends' },
+  {
+    name: 'server',
+    imports: [...PURE, 'engine', 'provider', 'store', 'security', 'platforms', 'channel'],
+    pure: false,
+    purpose: 'REST and the control plane’s composition',
+  },
+  {
+    name: 'agent',
+    imports: [...PURE, 'engine', 'channel'],
+    pure: false,
+    purpose: 'supervisor and MongoDB commands on a host',
+  },
+  {
+    name: 'cli',
+    imports: [...PURE, 'engine', 'store', 'security', 'channel', 'server', 'agent'],
+    pure: false,
+    purpose: 'verbs, tables, progress; up and demo',
+  },
+  {
+    name: 'simulator',
+    imports: ['base'],
+    pure: false,
+    purpose: 'the stand-in mongod: data, replication, wire, process',
+  },
+];
