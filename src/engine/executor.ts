@@ -273,7 +273,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     subject: Subject<Desired, State>,
   ): JournalOutcome | null {
     const { provider, clock, metrics, log } = this.#options;
-    const refused = provider.guard(item.step, fresh, subject, clock.now());
+    const refused = provider.guard(item.step, fresh, subject, item.id, clock.now());
     if (refused === null) return null;
     count(metrics.refusals, refused.reason);
     log.info('guard refused a step', { cluster: pass.uid, step: item.id, ...refused });
@@ -377,6 +377,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const { memory, uid, fence } = pass;
     const news = report === null ? null : this.#news(pass, report);
     const releases = [...(parts.releases ?? []), ...(report?.releases ?? [])];
+    const prefixes = [...(parts.secretPrefixesToDelete ?? []), ...(report?.secretPrefixesToDelete ?? [])];
     const batch: Batch = {
       ...(state !== memory.saved ? { state: { uid, version: memory.version, value: state } } : {}),
       ...some('intents', parts.intents),
@@ -384,7 +385,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       ...some('status', news?.status),
       ...some('events', report?.events),
       ...some('releases', releases),
-      ...some('secretPrefixesToDelete', parts.secretPrefixesToDelete),
+      ...some('secretPrefixesToDelete', prefixes),
     };
     if (Object.keys(batch).length === 0) return;
     const { stateVersion } = await this.#options.store.commit({ fence, ...batch });

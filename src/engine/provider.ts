@@ -45,6 +45,7 @@ export interface Report {
   readonly others: readonly { readonly key: ObjectKey; readonly uid: string; readonly value: unknown }[];
   /** Finalizers whose work is done. */
   readonly releases: NonNullable<Batch['releases']>;
+  readonly secretPrefixesToDelete: readonly string[];
 }
 
 export interface Provider<Desired, State, Observed, Step extends AnyStep> {
@@ -71,6 +72,7 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
     step: Step,
     observed: Observed,
     subject: Subject<Desired, State>,
+    stepId: string,
     now: Millis,
   ): { readonly reason: string; readonly detail: string } | null;
   /** The effect: idempotent, or carrying the step id. A failure may be thrown as BelayError. */
@@ -80,7 +82,7 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
     context: { readonly stepId: string; readonly fence: Fence; readonly observed: Observed },
   ): Promise<Effect>;
   applyOutcome(state: State, step: Step, stepId: string, outcome: StepOutcome, now: Millis): State;
-  /** Status and events of this moment (the one place where they are computed). `refused`: what the guard said last. */
+  /** Status and events of this moment: the one place where they are computed. */
   report(
     subject: Subject<Desired, State>,
     observed: Observed,

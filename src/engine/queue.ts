@@ -192,7 +192,7 @@ export class WorkQueue {
     entry.slow = duration >= this.#options.slowAfter;
     entry.phase = 'idle';
     this.#options.onPass?.(entry.key, duration);
-    if (entry.again) this.add(entry.key);
+    if (entry.again || (at !== null && at <= this.#options.clock.now())) this.add(entry.key);
     else if (at !== null) this.addAt(entry.key, at);
     else if (!this.#schedule.has(entry.key)) this.#entries.delete(entry.key);
     this.#dispatch();

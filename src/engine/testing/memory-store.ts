@@ -38,7 +38,6 @@ export class MemoryStore implements Store {
   readonly #tokens = new Map<string, TokenRow>();
   readonly #settings = new Map<string, string>();
   #version = 0;
-  #stateVersion = 0;
   #uids = 0;
   writes = 0;
 
@@ -200,7 +199,6 @@ export class MemoryStore implements Store {
       this.#states.delete(uid);
       return null;
     }
-    this.#stateVersion++;
     const version = (this.#states.get(uid)?.version ?? 0) + 1;
     this.#states.set(uid, { version, value: copy(value) });
     return version;
