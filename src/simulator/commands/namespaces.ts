@@ -44,3 +44,10 @@ export function collectionNamed(command: Document): string {
   const name: unknown = command[Object.keys(command)[0]!];
   return typeof name === 'string' ? name : '';
 }
+
+/** The namespace a command seems to work on, for lists of operations. */
+export function commandNamespace(command: Document, db: string): string {
+  const first: unknown = command[Object.keys(command)[0]!];
+  const name: unknown = typeof first === 'string' ? first : command['collection'];
+  return typeof name === 'string' ? `${db}.${name}` : `${db}.$cmd`;
+}

@@ -1,0 +1,142 @@
+/** What insert, update, delete and bulkWrite share: statements in order, their errors, and answers from a session's history. */
+import type { Document } from 'bson';
+import { calculateObjectSize, Long, ObjectId } from 'bson';
+import { isDocument, toBoolean, toNumber, typeName } from './arguments.ts';
+import { type Call, stampFor } from './call.ts';
+import { asServerError, fail, throwIfAborted } from './errors.ts';
+import type { RecordedStatement } from './sessions.ts';
+import { abortTransaction } from './transactions.ts';
+
+/** Statements in one write command. */
+export const MAX_BATCH = 100_000;
+/** The largest stored document. */
+const MAX_DOCUMENT_BYTES = 16 * 1024 * 1024;
+
+/** Errors that end a whole write command instead of becoming an entry of `writeErrors`. */
+const ENDS_COMMAND: ReadonlySet<number> = new Set([
+  50, 91, 112, 189, 237, 262, 290, 10107, 11600, 11601, 11602, 13388, 13435, 13436,
+]);
+
+/** What happened to one batch. */
+export interface BatchOutcome {
+  readonly writeErrors: Document[];
+  readonly retriedStmtIds: number[];
+}
+
+/** Refuses empty and oversized batches (16). */
+export function checkBatchSize(size: number): void {
+  if (size >= 1 && size <= MAX_BATCH) return;
+  throw fail(16, `Write batch sizes must be between 1 and ${MAX_BATCH}. Got ${size} operations.`);
+}
+
+/** One statement: runs it now, or tells what it did the first time. */
+export interface Statement {
+  run(stmtId: number): void;
+  /** Counts a statement that history has; `stmtId` names it in `retriedStmtIds`. */
+  replay(recorded: RecordedStatement, stmtId: number): void;
+}
+
+/** Runs statements in order until the end or, when ordered, the first error. */
+export function runBatch(
+  call: Call,
+  size: number,
+  statement: (index: number) => Statement,
+  ordered = call.command['ordered'] === undefined || toBoolean(call.command['ordered']),
+): BatchOutcome {
+  const outcome: BatchOutcome = { writeErrors: [], retriedStmtIds: [] };
+  for (let index = 0; index < size; index += 1) {
+    throwIfAborted(call.context.signal);
+    try {
+      runStatement(call, statement(index), stmtIdOf(call.command, index), outcome);
+    } catch (failure) {
+      outcome.writeErrors.push(writeError(call, index, failure));
+      if (ordered || call.transaction !== null) break;
+    }
+  }
+  return outcome;
+}
+
+function runStatement(call: Call, statement: Statement, stmtId: number, outcome: BatchOutcome): void {
+  const recorded = call.retryable?.session.statements.get(stmtId);
+  if (recorded !== undefined) {
+    statement.replay(recorded, stmtId);
+    outcome.retriedStmtIds.push(stmtId);
+    return;
+  }
+  if (call.retryable !== null) injectTransactionalFailure(call);
+  statement.run(stmtId);
+}
+
+/** The fail point on every numbered write: closes the connection, or fails before anything is written. */
+export function injectTransactionalFailure(call: Call): void {
+  const data = call.services.failpoints.enter('onPrimaryTransactionalWrite');
+  if (data === null) return;
+  if (data['closeConnection'] === undefined || toBoolean(data['closeConnection'])) {
+    call.context.connection.close();
+  }
+  const code = toNumber(data['failBeforeCommitExceptionCode']);
+  if (code !== undefined) {
+    throw fail(code, 'Failing write due to failpoint. The write must not be reflected.');
+  }
+}
+
+function writeError(call: Call, index: number, failure: unknown): Document {
+  const error = asServerError(failure);
+  if (ENDS_COMMAND.has(error.code)) throw failure;
+  if (call.transaction !== null && call.session !== null) abortTransaction(call.session);
+  return { index, code: error.code, ...error.extra, errmsg: error.message };
+}
+
+function stmtIdOf(command: Document, index: number): number {
+  const list: unknown = command['stmtIds'];
+  if (Array.isArray(list)) return toNumber(list[index]) ?? index;
+  return (toNumber(command['stmtId']) ?? 0) + index;
+}
+
+/** `retriedStmtIds` and `writeErrors` of a reply, where there are any. */
+export function batchFields(outcome: BatchOutcome): Document {
+  return {
+    ...(outcome.writeErrors.length === 0 ? {} : { writeErrors: outcome.writeErrors }),
+    ...(outcome.retriedStmtIds.length === 0 ? {} : { retriedStmtIds: outcome.retriedStmtIds }),
+  };
+}
+
+/** Multi-document writes can't be repeated safely (72). */
+export function checkRetryable(call: Call, multi: boolean): void {
+  if (multi && call.retryable !== null) {
+    throw fail(72, 'Cannot use (or request) retryable writes with multi=true');
+  }
+}
+
+/** A document as it is stored: `_id` first and made where it is missing, empty top-level timestamps filled. */
+export function prepareInsert(call: Call, given: Document): Document {
+  if (calculateObjectSize(given) > MAX_DOCUMENT_BYTES) {
+    throw fail(
+      2,
+      `object to insert too large. size in bytes: ${calculateObjectSize(given)}, max size: ${MAX_DOCUMENT_BYTES}`,
+    );
+  }
+  checkId(given['_id']);
+  const document: Document = { _id: given['_id'] === undefined ? new ObjectId() : given['_id'] };
+  for (const [key, value] of Object.entries(given)) {
+    if (key === '_id') continue;
+    document[key] = isEmptyTimestamp(value) ? stampFor(call)().ts : value;
+  }
+  return document;
+}
+
+function isEmptyTimestamp(value: unknown): boolean {
+  return typeName(value) === 'timestamp' && Long.fromValue(value as Long).isZero();
+}
+
+function checkId(id: unknown): void {
+  const type = typeName(id);
+  if (type === 'array' || type === 'regex') {
+    throw fail(53, `The '_id' value cannot be of type ${type}`);
+  }
+  if (!isDocument(id)) return;
+  const dollar = Object.keys(id).find((key) => key.startsWith('$'));
+  if (dollar !== undefined && !['$ref', '$id', '$db'].includes(dollar)) {
+    throw fail(52, `_id fields may not contain '$'-prefixed fields: ${dollar} is not valid for storage.`);
+  }
+}
