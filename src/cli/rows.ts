@@ -1,0 +1,155 @@
+/** How each kind looks as a row. Values are text; `–` stands for nothing. */
+import { formatDuration } from '../base/units.ts';
+import type { Condition } from '../model/index.ts';
+import type { ApiObject } from './client.ts';
+import { age } from './output.ts';
+
+interface MemberRow {
+  readonly name: string;
+  readonly state?: string;
+  readonly health?: string;
+  readonly lagMillis?: number;
+  readonly version?: string;
+  readonly configVersion?: number;
+  readonly hostName?: string;
+  readonly host?: string;
+  readonly port?: number;
+  readonly priority?: number;
+  readonly votes?: number;
+  readonly stage?: string;
+  readonly message?: string;
+  readonly lastSeen?: string;
+  readonly progressPercent?: number;
+}
+export interface StatusRow {
+  readonly phase?: string;
+  readonly message?: string;
+  readonly now?: string;
+  readonly primary?: string;
+  readonly readyMembers?: number;
+  readonly totalMembers?: number;
+  readonly observedGeneration?: number;
+  readonly connectionString?: string;
+  readonly members?: readonly MemberRow[];
+  readonly conditions?: readonly Condition[];
+  readonly warnings?: readonly string[];
+  readonly replicaSets?: readonly {
+    readonly name: string;
+    readonly stage?: string;
+    readonly term?: number;
+  }[];
+}
+
+export const statusOf = (object: ApiObject): StatusRow => (object.status ?? {}) as StatusRow;
+
+interface Column {
+  readonly title: string;
+  readonly wide?: boolean;
+  readonly value: (object: ApiObject, now: number) => string;
+}
+
+const dash = (value: unknown): string =>
+  value === undefined || value === null || value === '' ? '–' : String(value);
+const condition = (object: ApiObject, type: string): string =>
+  dash(statusOf(object).conditions?.find((c) => c.type === type)?.status);
+const name: Column = { title: 'NAME', value: (o) => o.metadata.name };
+const ageColumn: Column = { title: 'AGE', value: (o, now) => age(o.metadata.creationTimestamp, now) };
+const phase: Column = { title: 'PHASE', value: (o) => dash(statusOf(o).phase ?? 'Pending') };
+
+/** The largest lag of a secondary, `–` when none is known. */
+export function worstLag(object: ApiObject): string {
+  const lags = (statusOf(object).members ?? [])
+    .filter((m) => m.state === 'SECONDARY' && m.lagMillis !== undefined)
+    .map((m) => m.lagMillis as number);
+  return lags.length === 0 ? '–' : lag(Math.max(...lags));
+}
+export const lag = (millis: number): string => (millis < 1000 ? '0 s' : formatDuration(millis));
+
+const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
+  MongoDB: [
+    name,
+    { title: 'TYPE', value: (o) => dash(o.spec['type']) },
+    { title: 'VERSION', value: (o) => dash(o.spec['version']) },
+    {
+      title: 'MEMBERS',
+      value: (o) =>
+        `${statusOf(o).readyMembers ?? 0}/${statusOf(o).totalMembers ?? dash(o.spec['members'] ?? 1)}`,
+    },
+    phase,
+    { title: 'READY', wide: true, value: (o) => condition(o, 'Ready') },
+    { title: 'PRIMARY', wide: true, value: (o) => dash(statusOf(o).primary) },
+    { title: 'LAG', wide: true, value: worstLag },
+    {
+      title: 'NOW',
+      wide: true,
+      value: (o) =>
+        dash(statusOf(o).now ?? (statusOf(o).phase === 'Ready' ? undefined : statusOf(o).message)),
+    },
+    ageColumn,
+  ],
+  MongoDBUser: [
+    name,
+    { title: 'USERNAME', value: (o) => dash(o.spec['username']) },
+    { title: 'DB', value: (o) => dash(o.spec['db']) },
+    {
+      title: 'MONGODB',
+      value: (o) => dash((o.spec['mongodbResourceRef'] as { name?: string } | undefined)?.name),
+    },
+    phase,
+    { title: 'MESSAGE', wide: true, value: (o) => dash(statusOf(o).message) },
+    ageColumn,
+  ],
+  Host: [
+    name,
+    { title: 'ADDRESS', value: (o) => dash((o.status as { address?: string } | undefined)?.address) },
+    { title: 'CONNECTED', value: (o) => dash((o.status as { connected?: boolean } | undefined)?.connected) },
+    {
+      title: 'MEMBERS',
+      value: (o) => dash((o.status as { memberCount?: number } | undefined)?.memberCount ?? 0),
+    },
+    {
+      title: 'AGENT',
+      wide: true,
+      value: (o) => dash((o.status as { agentVersion?: string } | undefined)?.agentVersion),
+    },
+    { title: 'EXECUTABLES', wide: true, value: (o) => dash(executables(o)) },
+    ageColumn,
+  ],
+  Event: [
+    {
+      title: 'LAST SEEN',
+      value: (o, now) => age((o.spec['lastTimestamp'] ?? o.metadata.creationTimestamp) as string, now),
+    },
+    { title: 'TYPE', value: (o) => dash(o.spec['type']) },
+    { title: 'REASON', value: (o) => dash(o.spec['reason']) },
+    { title: 'OBJECT', value: (o) => regarding(o) },
+    { title: 'COUNT', wide: true, value: (o) => dash(o.spec['count']) },
+    { title: 'MESSAGE', value: (o) => dash(o.spec['message']) },
+  ],
+};
+
+const regarding = (o: ApiObject): string => {
+  const r = o.spec['regarding'] as { kind?: string; name?: string } | undefined;
+  return r === undefined ? '–' : `${r.kind?.toLowerCase()}/${r.name}`;
+};
+const executables = (o: ApiObject): string =>
+  Object.entries((o.status as { executables?: Record<string, string[]> } | undefined)?.executables ?? {})
+    .map(([product, versions]) => `${product} ${versions.join(' ')}`)
+    .join(', ');
+
+const FALLBACK: readonly Column[] = [name, phase, ageColumn];
+
+/** Headings and rows of some objects of one kind. */
+export function rowsOf(
+  kind: string,
+  objects: readonly ApiObject[],
+  wide: boolean,
+  withNamespace: boolean,
+  now: number,
+): { headings: string[]; rows: string[][] } {
+  const columns = (COLUMNS[kind] ?? FALLBACK).filter((c) => wide || c.wide !== true);
+  const all = withNamespace
+    ? [{ title: 'NAMESPACE', value: (o: ApiObject) => o.metadata.namespace }, ...columns]
+    : columns;
+  return { headings: all.map((c) => c.title), rows: objects.map((o) => all.map((c) => c.value(o, now))) };
+}
