@@ -1,26 +1,36 @@
 import type { Problem } from '../base/error.ts';
-import { API_VERSION, DEFAULT_NAMESPACE } from './meta.ts';
+import { passedOver, readSecretDocument, type SecretDocument } from './frontdoor/core.ts';
+import type { Foreign, ReportEntry } from './frontdoor/foreign.ts';
+import { convertMongodbCom, MONGODB_COM } from './frontdoor/mongodbCom.ts';
+import { convertPercona, PERCONA_COM } from './frontdoor/percona.ts';
+import { API_VERSION, DEFAULT_NAMESPACE, metadataSchema } from './meta.ts';
 import { isMap, type Loose, textAt, withoutNulls } from './paths.ts';
 import { describe, problemsFromIssues, type Warning } from './problems.ts';
 import { type BelayObject, type Findings, findKind, KINDS, type KindInfo } from './registry.ts';
 import { namesAt } from './shapes.ts';
 import { nearest } from './suggest.ts';
 
-/** What a field of a foreign document became. */
-export interface ReportEntry {
-  readonly path: string;
-  readonly kind: 'ignored' | 'mapped' | 'kept';
-  readonly message: string;
-}
-
-/** The outcome of checking one document. `object` is there exactly when there is no problem. */
+/** The outcome of checking one document. With problems there is neither an object nor a secret. */
 export interface Validation {
   /** Typed, with all defaults; without the status of the document, which only the server writes. */
   readonly object?: BelayObject;
+  /** Set instead of an object for a Kubernetes `v1` Secret: to be sealed, never stored as an object (S8). */
+  readonly secret?: SecretDocument;
+  /** Set instead of an object for other documents of Kubernetes itself: why there is nothing to do. */
+  readonly passedOver?: string;
   readonly problems: readonly Problem[];
+  /** What was accepted but should be looked at; with what a foreign document says in vain (ignored, kept). */
   readonly warnings: readonly Warning[];
-  /** For foreign documents: what became of each field. Empty otherwise. */
+  /** For foreign documents: what became of each field, for `belay convert`. Empty otherwise. */
   readonly report: readonly ReportEntry[];
+}
+
+/** A stored object, as far as checking a change needs it. */
+export interface CurrentObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly spec: unknown;
+  readonly status?: unknown;
 }
 
 /** How to check. */
@@ -29,54 +39,68 @@ export interface ValidateOptions {
    * The stored object of the same name: the change is checked too, and rules that the stored object already
    * breaks become warnings, so that a stricter rule never locks an existing cluster (UPG-02).
    */
-  readonly current?: BelayObject;
+  readonly current?: CurrentObject;
+  /** Accept kinds that only the server writes: set by the server for its own objects. */
+  readonly readOnlyKinds?: boolean;
 }
 
 const NOTHING: Findings = { problems: [], warnings: [] };
+const failed = (problems: readonly Problem[]): Validation => ({ problems, warnings: [], report: [] });
 
 /**
- * Checks one document and gives every problem at once, each with its field path (B1.4). Never throws, whatever the
- * input (VAL-01). Messages never repeat values that could be secrets (S8).
+ * Checks one document and gives every problem at once, each with its field path (B1.4). `mongodb.com/v1` documents
+ * are converted first and their problems have the paths of the document as it was given (B1.3). Never throws,
+ * whatever the input (VAL-01). Messages never repeat values that could be secrets (S8).
  */
 export function validate(document: unknown, options: ValidateOptions = {}): Validation {
   if (!isMap(document)) {
-    return failed([
-      {
-        path: '',
-        message: `must be a map with apiVersion, kind, metadata and spec, not ${describe(document)}`,
-      },
-    ]);
+    const message = `must be a map with apiVersion, kind, metadata and spec, not ${describe(document)}`;
+    return failed([{ path: '', message }]);
   }
-  const identity = identify(document);
-  if (!('info' in identity)) return failed(identity.problems);
-  return check(document, identity.info, options);
+  const apiVersion = document['apiVersion'];
+  if (apiVersion === MONGODB_COM) return checkForeign(document, convertMongodbCom(document), options);
+  if (apiVersion === PERCONA_COM) return checkForeign(document, convertPercona(), options);
+  const skipped = passedOver(document);
+  if (skipped !== undefined) return checkKubernetes(document, skipped);
+  return checkOwn(document, options);
 }
 
-const failed = (problems: readonly Problem[]): Validation => ({ problems, warnings: [], report: [] });
+function checkKubernetes(document: Loose, skipped: string): Validation {
+  if (document['kind'] !== 'Secret') {
+    return { passedOver: skipped, problems: [], warnings: [{ path: 'kind', message: skipped }], report: [] };
+  }
+  const secret = readSecretDocument(document);
+  if (!secret.ok) return failed(secret.error);
+  return { secret: secret.value, problems: [], warnings: [], report: [] };
+}
 
-function identify(document: Loose): { info: KindInfo } | { problems: Problem[] } {
+function checkOwn(document: Loose, options: ValidateOptions): Validation {
   const problems: Problem[] = [];
-  const [apiVersion, kind] = [document['apiVersion'], document['kind']];
-  if (apiVersion !== API_VERSION)
-    problems.push({ path: 'apiVersion', message: apiVersionProblem(apiVersion) });
-  const info = typeof kind === 'string' ? findKind(kind) : undefined;
-  if (info === undefined || info.kind !== kind) {
-    problems.push({ path: 'kind', message: kindProblem(kind) });
-    return { problems };
+  if (document['apiVersion'] !== API_VERSION) {
+    problems.push({ path: 'apiVersion', message: apiVersionProblem(document['apiVersion']) });
+  }
+  const kind = document['kind'];
+  const info = typeof kind === 'string' ? KINDS.find((entry) => entry.kind === kind) : undefined;
+  if (info === undefined) {
+    problems.push({ path: 'kind', message: kindProblem(kind) }, ...metadataProblems(document));
+    return failed(problems);
+  }
+  if (info.readOnly && options.readOnlyKinds !== true) {
+    problems.push({ path: 'kind', message: `${info.kind} is written by the server only` });
   }
   // The kind is known, so its fields can be checked although the version is wrong: all problems at once.
-  if (problems.length > 0)
-    return { problems: [...problems, ...check({ ...document, apiVersion: API_VERSION }, info, {}).problems] };
-  return { info };
+  const result = checkKind({ ...document, apiVersion: API_VERSION }, info, options);
+  if (problems.length === 0) return result;
+  return { ...failed([...problems, ...result.problems]), warnings: result.warnings };
 }
 
 function apiVersionProblem(value: unknown): string {
-  if (value === undefined) return `is required: ${API_VERSION}`;
-  return `is not known; accepted: ${API_VERSION}, mongodb.com/v1`;
+  const accepted = `${API_VERSION}, ${MONGODB_COM}`;
+  return value === undefined ? `is required: ${API_VERSION}` : `is not known; accepted: ${accepted}`;
 }
 
 function kindProblem(value: unknown): string {
-  const kinds = KINDS.map((info) => info.kind);
+  const kinds = KINDS.filter((info) => !info.readOnly).map((info) => info.kind);
   if (value === undefined) return `is required: one of ${kinds.join(', ')}`;
   const near = typeof value === 'string' ? nearest(value, kinds) : undefined;
   return near === undefined
@@ -84,7 +108,17 @@ function kindProblem(value: unknown): string {
     : `is not known, did you mean ${near}?`;
 }
 
-function check(document: Loose, info: KindInfo, options: ValidateOptions): Validation {
+function metadataProblems(document: Loose): Problem[] {
+  const metadata = withoutNulls(document['metadata'] ?? {});
+  const parsed = metadataSchema.safeParse(metadata);
+  if (parsed.success) return [];
+  const found = problemsFromIssues(parsed.error.issues, metadata, {
+    namesAt: (path) => namesAt(metadataSchema, path),
+  });
+  return found.map(({ path, message }) => ({ path: path === '' ? 'metadata' : `metadata.${path}`, message }));
+}
+
+function checkKind(document: Loose, info: KindInfo, options: ValidateOptions): Validation {
   const { status: _, ...wanted } = withoutNulls(document) as Loose;
   const schema = info.inputSchema?.(wanted) ?? info.schema;
   const parsed = schema.safeParse(wanted);
@@ -103,28 +137,49 @@ function check(document: Loose, info: KindInfo, options: ValidateOptions): Valid
   return { object: parsed.data as BelayObject, problems, warnings, report: [] };
 }
 
-function changesOf(info: KindInfo, current: BelayObject, subject: Loose): Findings {
+function checkForeign(document: Loose, foreign: Foreign, options: ValidateOptions): Validation {
+  const { report } = foreign;
+  if (foreign.document === undefined) {
+    return {
+      problems: [...foreign.problems, ...metadataProblems(document)],
+      warnings: foreign.warnings,
+      report,
+    };
+  }
+  const inner = checkOwn(foreign.document, options);
+  const back = ({ path, message }: Problem): Problem => ({ path: foreign.origin(path), message });
+  // A field that was refused in the foreign document's own words is not refused again in ours.
+  const own = new Set(foreign.problems.map(({ path }) => path));
+  const added = inner.problems.map(back).filter(({ path }) => !own.has(path));
+  const problems = withoutRepeats([...foreign.problems, ...added]);
+  const unused = report
+    .filter(({ kind }) => kind !== 'mapped')
+    .map(({ path, message }) => ({ path, message }));
+  const warnings = [...foreign.warnings, ...inner.warnings.map(back), ...unused];
+  const object = problems.length === 0 ? inner.object : undefined;
+  return { ...(object === undefined ? {} : { object }), problems, warnings, report };
+}
+
+function changesOf(info: KindInfo, current: CurrentObject, subject: Loose): Findings {
   return info.changes?.(current as unknown as Loose, subject) ?? NOTHING;
 }
 
 /** Problems that the stored object has too, word for word, were accepted once: they become warnings (UPG-02). */
-function ratchet(found: Findings, info: KindInfo, current: BelayObject | undefined): Findings {
+function ratchet(found: Findings, info: KindInfo, current: CurrentObject | undefined): Findings {
   if (current === undefined) return found;
   const before = info.rules?.(current as unknown as Loose).problems ?? [];
   const isOld = (problem: Problem): boolean =>
     before.some(({ path, message }) => path === problem.path && message === problem.message);
-  const old = found.problems.filter(isOld);
-  const kept = old.map(({ path, message }) => ({
-    path,
-    message: `${message} (kept, as it was accepted before)`,
-  }));
+  const kept = found.problems
+    .filter(isOld)
+    .map(({ path, message }) => ({ path, message: `${message} (kept, as it was accepted before)` }));
   return {
     problems: found.problems.filter((problem) => !isOld(problem)),
     warnings: [...found.warnings, ...kept],
   };
 }
 
-// A rule may find again what the schema said already in better words: one problem per path and message is enough.
+// A rule may find again what the schema said already: one sentence per path and message is enough.
 function withoutRepeats(problems: readonly Problem[]): Problem[] {
   const seen = new Set<string>();
   return problems.filter(({ path, message }) => {
@@ -136,7 +191,7 @@ function withoutRepeats(problems: readonly Problem[]): Problem[] {
 }
 
 /** Checks the change from one valid object to another: fixed fields, shrinking, versions, FCV. */
-export function validateChange(before: BelayObject, after: BelayObject): Findings {
+export function validateChange(before: CurrentObject, after: CurrentObject): Findings {
   const info = findKind(after.kind);
   return info === undefined ? NOTHING : changesOf(info, before, after as unknown as Loose);
 }
@@ -159,7 +214,7 @@ export function validateAll(documents: readonly unknown[]): readonly Validation[
     if (id !== undefined && earlier === undefined) first.set(id, index);
     if (earlier === undefined) return result;
     const message = `${id} is already given by document ${earlier + 1}`;
-    const { object: _, ...rest } = result;
-    return { ...rest, problems: [...result.problems, { path: 'metadata.name', message }] };
+    const problems = [...result.problems, { path: 'metadata.name', message }];
+    return { problems, warnings: result.warnings, report: result.report };
   });
 }

@@ -1,0 +1,161 @@
+import { z } from 'zod';
+import {
+  type DeepReadonly,
+  durationText,
+  nameText,
+  someText,
+  timestampText,
+  wholeNumber,
+} from '../fields.ts';
+import { commonStatus, envelope } from '../meta.ts';
+
+/** How much unavailability a task may cause (C2). */
+export const AVAILABILITY_MODES = ['strong', 'weak', 'force', 'smart'] as const;
+export type AvailabilityMode = (typeof AVAILABILITY_MODES)[number];
+
+/** Most urgent and least urgent priority; a smaller number is more urgent (C3.1). */
+export const PRIORITY_RANGE = { least: -100, most: 100 } as const;
+
+/** Component an action locks: exactly one of the fields. */
+const scopeSchema = z.strictObject({
+  host: someText().optional().describe('A machine, with every node on it.'),
+  node: someText().optional().describe('A node: name of a member, or id of a node of a Topology.'),
+  disk: z
+    .strictObject({
+      node: someText().optional().describe('Node the disk belongs to.'),
+      host: someText().optional().describe('Host the disk is in.'),
+      id: z.union([z.string(), z.int()]).optional().describe('Number of the disk on its node.'),
+      path: z.string().optional().describe('Path of the disk on its host.'),
+    })
+    .optional()
+    .describe('A disk, by node and id or by host and path.'),
+});
+
+const actionSchema = z.strictObject({
+  type: z.enum(['lock', 'drain', 'cordon']).default('lock').describe('lock (exclusive), drain or cordon.'),
+  scope: scopeSchema.describe('What is taken.'),
+  duration: durationText().default('5m').describe('How long it is needed; after that it counts as done.'),
+});
+
+const groupSchema = z.strictObject({
+  actions: z
+    .array(actionSchema)
+    .min(1, { error: 'must name at least one action' })
+    .describe('Taken together or not at all.'),
+});
+
+const taskSpec = z.strictObject({
+  mode: z.enum(AVAILABILITY_MODES).default('strong').describe('strong, weak, force or smart.'),
+  priority: wholeNumber(PRIORITY_RANGE.least, PRIORITY_RANGE.most)
+    .default(0)
+    .describe('A smaller number is more urgent.'),
+  owner: z.string().optional().describe('Who asked; by default the signed-in user.'),
+  reason: z
+    .string()
+    .max(128, { error: 'must be at most 128 characters' })
+    .default('')
+    .describe('Why, for people.'),
+  maxInFlight: wholeNumber(0, 100_000).default(0).describe('Most actions taken at a time; 0 for no limit.'),
+  topology: nameText('ydb-prod')
+    .optional()
+    .describe('Topology the nodes belong to; by default the managed databases.'),
+  groups: z
+    .array(groupSchema)
+    .min(1, { error: 'must name at least one group' })
+    .describe('Groups of actions.'),
+});
+
+const actionStateSchema = z.strictObject({
+  id: z.string().optional().describe('Identity of a granted action, for completing it.'),
+  group: z.int().optional().describe('Index of the group in spec.'),
+  action: z.int().optional().describe('Index of the action in its group.'),
+  state: z.enum(['pending', 'performed', 'inProgress']).describe('Whether it may be worked on.'),
+  reason: z.string().describe('Stable name of what stands in the way.'),
+  message: z.string().default('').describe('What stands in the way, and until when.'),
+  deadline: timestampText().optional().describe('When a granted action counts as done.'),
+});
+
+const taskStatus = z.strictObject({
+  ...commonStatus,
+  actions: z.array(actionStateSchema).default([]).describe('Actions that are not done yet.'),
+  retryAfter: timestampText().optional().describe('When to ask again.'),
+  createTime: timestampText().optional().describe('When it was asked for.'),
+  lastRefreshTime: timestampText().optional().describe('When pending actions were last tried.'),
+});
+
+/** A request to take components out of service (C1). */
+export const maintenanceTaskSchema = envelope('MaintenanceTask', taskSpec, taskStatus);
+export type MaintenanceTask = DeepReadonly<z.output<typeof maintenanceTaskSchema>>;
+
+const topologyNode = z.strictObject({
+  id: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+  host: someText().describe('Machine it runs on.'),
+  port: wholeNumber(1, 65_535).optional().describe('Interconnect port.'),
+  tenant: z.string().optional().describe('Database a dynamic node serves; absent for storage nodes.'),
+  location: z.record(z.string(), z.string()).default({}).describe('dataCenter, module, rack, unit.'),
+  version: z.string().optional().describe('Version it runs.'),
+  state: z
+    .enum(['Up', 'Down', 'Unknown'])
+    .optional()
+    .describe('State as last known; unknown counts as down.'),
+  disks: z
+    .array(
+      z.strictObject({
+        id: wholeNumber(0, 4_294_967_295).describe('Number of the disk on its node.'),
+        path: z.string().optional().describe('Path of the disk.'),
+      }),
+    )
+    .default([])
+    .describe('Disks of a storage node.'),
+});
+
+const storageGroup = z.strictObject({
+  id: wholeNumber(0, 4_294_967_295).describe('Number of the group.'),
+  erasure: z
+    .enum(['none', 'block-4-2', 'mirror-3-dc', 'mirror-3of4'])
+    .describe('How data is spread over the group.'),
+  vdisks: z
+    .array(
+      z.strictObject({
+        node: wholeNumber(1, 4_294_967_295).describe('Node.'),
+        disk: wholeNumber(0, 4_294_967_295).describe('Disk on the node.'),
+        realm: wholeNumber(0, 255).default(0).describe('Fail realm (data centre).'),
+        domain: wholeNumber(0, 255).default(0).describe('Fail domain.'),
+      }),
+    )
+    .describe('Virtual disks of the group.'),
+});
+
+const limitSchema = z.strictObject({
+  nodes: wholeNumber(0, 1_000_000).default(0).describe('Most unavailable nodes; 0 for no limit.'),
+  percent: wholeNumber(0, 100).default(13).describe('Most unavailable nodes in percent; 0 for no limit.'),
+});
+
+const topologySpec = z.strictObject({
+  type: z.enum(['YDB']).default('YDB').describe('What kind of cluster it is.'),
+  nodes: z.array(topologyNode).default([]).describe('All nodes.'),
+  storageGroups: z.array(storageGroup).default([]).describe('Storage groups.'),
+  stateStorage: z
+    .strictObject({
+      nToSelect: wholeNumber(1, 255).describe('Rings a request needs.'),
+      rings: z.array(z.array(wholeNumber(1, 4_294_967_295))).describe('Nodes of each ring.'),
+      disabledRings: z.array(wholeNumber(0, 255)).default([]).describe('Rings that are switched off.'),
+    })
+    .optional()
+    .describe('State storage.'),
+  systemTabletNodes: z
+    .array(wholeNumber(1, 4_294_967_295))
+    .default([])
+    .describe('Nodes that can run system tablets.'),
+  limits: z
+    .strictObject({
+      cluster: limitSchema.prefault({}).describe('For the cluster.'),
+      tenant: limitSchema.prefault({}).describe('For each database.'),
+    })
+    .prefault({})
+    .describe('Limits on unavailable nodes (C4).'),
+});
+
+/** An outside cluster known to maintenance. */
+export const topologySchema = envelope('Topology', topologySpec, z.strictObject({ ...commonStatus }));
+export type Topology = DeepReadonly<z.output<typeof topologySchema>>;

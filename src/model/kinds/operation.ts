@@ -1,0 +1,101 @@
+import { z } from 'zod';
+import { type DeepReadonly, nameText, objectReference, someText, timestampText } from '../fields.ts';
+import { commonStatus, envelope } from '../meta.ts';
+
+const target = { mongodbResourceRef: objectReference('MongoDB').describe('What it is done to.') } as const;
+const member = someText().describe('Name of the member, such as orders-1.');
+
+/** Imperative operations (A13.1), told apart by `type`. */
+export const operationSpecSchema = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('Restart').describe('Restart members one by one.'),
+    ...target,
+    members: z.array(someText()).default([]).describe('Only these; all when empty.'),
+  }),
+  z.strictObject({
+    type: z.literal('Replace').describe('Give a member a successor with a new index and an initial sync.'),
+    ...target,
+    member,
+  }),
+  z.strictObject({
+    type: z.literal('RotateUsers').describe('Give system users new passwords.'),
+    ...target,
+    users: z.array(someText()).default([]).describe('Only these system users; all when empty.'),
+  }),
+  z.strictObject({
+    type: z.literal('RotateTLS').describe('Issue new member certificates, one member at a time.'),
+    ...target,
+  }),
+  z.strictObject({
+    type: z.literal('RaiseFCV').describe('Raise the feature compatibility version.'),
+    ...target,
+    version: z.string().optional().describe('Wanted version "X.Y"; by default that of the running binaries.'),
+  }),
+  z.strictObject({
+    type: z.literal('Backup').describe('Take a backup.'),
+    ...target,
+    backup: nameText('orders-1').describe('Name of the Backup object.'),
+  }),
+  z.strictObject({
+    type: z.literal('DeleteBackup').describe('Delete a backup from its storage.'),
+    ...target,
+    backup: nameText('orders-1').describe('Name of the Backup object.'),
+  }),
+  z.strictObject({
+    type: z.literal('Restore').describe('Replace the data by a backup.'),
+    ...target,
+    restore: nameText('orders-1').describe('Name of the Restore object.'),
+  }),
+  z.strictObject({
+    type: z.literal('Suspend').describe('Stop all members, keep volumes and credentials.'),
+    ...target,
+  }),
+  z.strictObject({
+    type: z.literal('Resume').describe('Start a suspended database on its volumes.'),
+    ...target,
+  }),
+  z.strictObject({ type: z.literal('StartBalancer').describe('Start the balancer.'), ...target }),
+  z.strictObject({
+    type: z.literal('StopBalancer').describe('Stop the balancer until it is started again.'),
+    ...target,
+  }),
+  z.strictObject({
+    type: z.literal('Move').describe('Move a member to another host.'),
+    ...target,
+    member,
+    host: nameText('db4').optional().describe('Host to move it to; by default the platform chooses.'),
+    avoidHosts: z.array(nameText('db3')).default([]).describe('Hosts it must not come to.'),
+  }),
+]);
+export type OperationSpec = DeepReadonly<z.output<typeof operationSpecSchema>>;
+export type OperationType = OperationSpec['type'];
+
+/** How an operation stands. */
+export const OPERATION_STATES = [
+  'Waiting',
+  'Running',
+  'Succeeded',
+  'Failed',
+  'Cancelled',
+  'Superseded',
+] as const;
+export type OperationState = (typeof OPERATION_STATES)[number];
+
+const operationStatus = z.strictObject({
+  ...commonStatus,
+  state: z.enum(OPERATION_STATES).optional().describe('How it stands.'),
+  completedMembers: z.array(z.string()).default([]).describe('Members it is done with.'),
+  currentMember: z.string().optional().describe('Member it works on.'),
+  progressPercent: z.number().optional().describe('Progress, 0 to 100.'),
+  cancellable: z.boolean().optional().describe('Whether it can be stopped safely now.'),
+  cancelRequested: z.boolean().optional().describe('Whether someone asked to stop it.'),
+  requestedBy: z.string().optional().describe('Who asked for it.'),
+  attempts: z.int().optional().describe('Consecutive failures of its present step.'),
+  nextTryAt: timestampText().optional().describe('When its present step is tried again.'),
+  startedAt: timestampText().optional().describe('Start.'),
+  finishedAt: timestampText().optional().describe('End.'),
+});
+
+/** A durable record of something that was asked for. */
+export const operationSchema = envelope('Operation', operationSpecSchema, operationStatus);
+export type Operation = DeepReadonly<z.output<typeof operationSchema>>;
