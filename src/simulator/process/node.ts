@@ -1,0 +1,69 @@
+/** The running process as commands see it, and what this part keeps about it: log, TLS, connections, counters. */
+import { ObjectId } from 'bson';
+import type { DataStore, ParsedOptions, Replication, ServerNode } from '../contracts.ts';
+import type { ClientConnection } from '../wire/connection.ts';
+import { type Metrics, newMetrics } from '../wire/dispatcher.ts';
+import type { ServerLog } from './log.ts';
+import type { TlsSettings } from './tls.ts';
+
+export interface NodeParts {
+  readonly options: ParsedOptions;
+  readonly argv: readonly string[];
+  readonly version: string;
+  readonly log: ServerLog;
+  readonly tls: TlsSettings;
+  readonly data: DataStore;
+  readonly parameters: Map<string, unknown>;
+  readonly port: number;
+}
+
+/** One process. Replication and the ways to run commands and to end are filled in as the process starts. */
+export class SimulatorNode implements ServerNode {
+  readonly options: ParsedOptions;
+  readonly argv: readonly string[];
+  readonly version: string;
+  readonly log: ServerLog;
+  readonly tls: TlsSettings;
+  readonly data: DataStore;
+  readonly parameters: Map<string, unknown>;
+  readonly startedAt = new Date();
+  readonly processId = new ObjectId();
+  readonly metrics: Metrics = newMetrics();
+  readonly connections = new Set<ClientConnection>();
+  readonly connectionCounts = { created: 0, rejected: 0 };
+  readonly port: number;
+  replication: Replication | null = null;
+  runInternal: ServerNode['runInternal'] = () => Promise.reject(new Error('the process is still starting'));
+  shutdown: ServerNode['shutdown'] = () => undefined;
+
+  constructor(parts: NodeParts) {
+    this.options = parts.options;
+    this.argv = parts.argv;
+    this.version = parts.version;
+    this.log = parts.log;
+    this.tls = parts.tls;
+    this.data = parts.data;
+    this.parameters = parts.parameters;
+    this.port = parts.port;
+  }
+
+  get logger(): ServerLog {
+    return this.log;
+  }
+
+  /** The first address this process is bound to; members are found by the names in the set's config. */
+  get address(): string {
+    const first = (this.options['net']?.['bindIp'] as string | undefined)?.split(',')[0] ?? 'localhost';
+    const host =
+      first === '0.0.0.0' || first === '::' || first === '*' || first === '127.0.0.1' ? 'localhost' : first;
+    return `${host}:${this.port}`;
+  }
+
+  get testCommandsEnabled(): boolean {
+    return this.parameters.get('enableTestCommands') === true;
+  }
+
+  now(): Date {
+    return new Date();
+  }
+}
