@@ -34,6 +34,7 @@ const CODE_NAMES: Readonly<Record<number, string>> = {
   34: 'CannotBackfillArray',
   40: 'ConflictingUpdateOperators',
   43: 'CursorNotFound',
+  47: 'NoMatchingDocument',
   46: 'LockBusy',
   48: 'NamespaceExists',
   50: 'MaxTimeMSExpired',
