@@ -1,0 +1,257 @@
+// Must be the first import: x509 needs its metadata store in place.
+import 'reflect-metadata';
+import { createHash, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
+import { isIP } from 'node:net';
+import * as x509 from '@peculiar/x509';
+import { BelayError } from '../base/error.ts';
+import { secret } from '../base/secret.ts';
+import { DAY, HOUR, MINUTE, type Millis } from '../base/units.ts';
+import type {
+  CertificateAuthority,
+  CertificateRequest,
+  Clock,
+  IssuedCertificate,
+  Secrets,
+} from '../engine/ports.ts';
+
+type Key = webcrypto.CryptoKey;
+type KeyPair = webcrypto.CryptoKeyPair;
+
+x509.cryptoProvider.set(webcrypto);
+
+/** Where the installation's CA is kept: key and certificate, one PEM. */
+export const CA_SECRET = 'installation/ca';
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
+/** The CA outlives every cluster's usual life; leaves are renewed long before. */
+const CA_LIFE: Millis = 10 * 365 * DAY;
+const LEAF_LIFE: Millis = 365 * DAY;
+/** Certificates begin a little in the past: hosts' clocks differ. */
+const BACKDATE: Millis = 5 * MINUTE;
+/** A leaf shorter than this could not be renewed in time; the CA is at its end. */
+const LEAST_LIFE: Millis = HOUR;
+
+const USAGE_OIDS = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' } as const;
+
+/**
+ * The installation's certificate authority; made once and kept under `installation/ca` in the sealed store.
+ * Leaves are P-256 with random serials; none outlives the CA (TLS-05).
+ */
+export async function openCertificateAuthority(
+  secrets: Secrets,
+  clock: Clock,
+  options: { readonly organization: string },
+): Promise<CertificateAuthority> {
+  const stored = await secrets.ensure(CA_SECRET, () => makeCa(options.organization, clock.now()));
+  const { certificate, key } = await readCa(stored.reveal());
+  const caPem = pemOf(certificate);
+  return {
+    caPem,
+    issue: (request) =>
+      issue(
+        certificate,
+        key,
+        { ...request, organization: request.organization ?? options.organization },
+        clock.now(),
+      ),
+  };
+}
+
+async function makeCa(organization: string, now: Millis): Promise<string> {
+  const keys = await newKeys();
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: newSerial(),
+    name: nameOf({ O: organization, CN: 'Belay CA' }),
+    notBefore: new Date(now - BACKDATE),
+    notAfter: new Date(now + CA_LIFE),
+    signingAlgorithm: ALGORITHM,
+    keys,
+    extensions: [
+      // No CA below this one.
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return (await privatePem(keys.privateKey)) + pemOf(certificate);
+}
+
+async function readCa(pem: string): Promise<{ certificate: x509.X509Certificate; key: Key }> {
+  try {
+    const { keyPem, certificatePem } = splitCombined(pem);
+    const der = x509.PemConverter.decode(keyPem)[0] as ArrayBuffer;
+    const key = await webcrypto.subtle.importKey('pkcs8', der, ALGORITHM, false, ['sign']);
+    return { certificate: new x509.X509Certificate(certificatePem), key };
+  } catch (cause) {
+    throw new BelayError(
+      'CertificateAuthorityDamaged',
+      `the sealed secret ${CA_SECRET} is not a key and a certificate`,
+      {
+        retry: 'never',
+        fix: 'Restore the store from a backup.',
+        // The cause could quote the key (S8).
+        cause: cause instanceof BelayError ? cause : undefined,
+      },
+    );
+  }
+}
+
+async function issue(
+  ca: x509.X509Certificate,
+  caKey: Key,
+  request: CertificateRequest,
+  now: Millis,
+): Promise<IssuedCertificate> {
+  const notAfter = Math.min(now + (request.validForMillis ?? LEAF_LIFE), ca.notAfter.getTime());
+  if (notAfter - now < Math.min(LEAST_LIFE, request.validForMillis ?? LEAST_LIFE)) throw caEnds(ca);
+  const keys = await newKeys();
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: newSerial(),
+    subject: nameOf({ O: request.organization, OU: request.organizationalUnit, CN: request.commonName }),
+    issuer: ca.subjectName,
+    notBefore: new Date(Math.max(now - BACKDATE, ca.notBefore.getTime())),
+    notAfter: new Date(notAfter),
+    signingAlgorithm: ALGORITHM,
+    publicKey: keys.publicKey,
+    signingKey: caKey,
+    extensions: await leafExtensions(ca, keys.publicKey, request),
+  });
+  const certificatePem = pemOf(certificate);
+  return {
+    combinedPem: secret((await privatePem(keys.privateKey)) + certificatePem),
+    certificatePem,
+    fingerprint: fingerprintOf(certificate.rawData),
+    // X.509 knows whole seconds only.
+    notAfter: certificate.notAfter.getTime(),
+  };
+}
+
+async function leafExtensions(
+  ca: x509.X509Certificate,
+  publicKey: Key,
+  request: CertificateRequest,
+): Promise<x509.Extension[]> {
+  const names = [...new Set(request.names)].map(alternativeName);
+  return [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature | x509.KeyUsageFlags.keyAgreement, true),
+    new x509.ExtendedKeyUsageExtension(request.usages.map((usage) => USAGE_OIDS[usage])),
+    ...(names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension(names)]),
+    await x509.AuthorityKeyIdentifierExtension.create(ca, false),
+    await x509.SubjectKeyIdentifierExtension.create(publicKey),
+  ];
+}
+
+/** `InvalidCertificateName` (never) for what is neither a DNS name nor an IP address. */
+function alternativeName(name: string): { type: 'dns' | 'ip'; value: string } {
+  if (isIP(name) !== 0) return { type: 'ip', value: name };
+  if (
+    /^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$/.test(
+      name,
+    )
+  ) {
+    return { type: 'dns', value: name };
+  }
+  throw new BelayError('InvalidCertificateName', `'${name}' is neither a DNS name nor an IP address`, {
+    retry: 'never',
+    fix: 'Use the name or address that clients connect to, without port.',
+  });
+}
+
+const caEnds = (ca: x509.X509Certificate): BelayError =>
+  new BelayError(
+    'CertificateAuthorityExpires',
+    `the installation's CA ends on ${ca.notAfter.toISOString()}`,
+    {
+      retry: 'never',
+      fix: 'Rotate the CA; certificates cannot outlive it.',
+    },
+  );
+
+/** O, OU, CN in the order given; parts without a value are left out. */
+function nameOf(parts: Readonly<Record<string, string | undefined>>): x509.Name {
+  const given = Object.entries(parts).filter((part): part is [string, string] => part[1] !== undefined);
+  return new x509.Name(given.map(([type, value]) => ({ [type]: [value] })));
+}
+
+const newKeys = (): Promise<KeyPair> =>
+  webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']) as Promise<KeyPair>;
+
+/** 126 random bits, positive and never zero, as RFC 5280 wants. */
+function newSerial(): string {
+  const bytes = randomBytes(16);
+  bytes[0] = ((bytes[0] as number) & 0x3f) | 0x40;
+  return bytes.toString('hex');
+}
+
+const pemOf = (certificate: x509.X509Certificate): string => `${certificate.toString('pem').trimEnd()}\n`;
+
+async function privatePem(key: Key): Promise<string> {
+  const der = await webcrypto.subtle.exportKey('pkcs8', key);
+  return `${x509.PemConverter.encode(der, 'PRIVATE KEY').trimEnd()}\n`;
+}
+
+const fingerprintOf = (der: ArrayBuffer | Uint8Array): string =>
+  createHash('sha256').update(new Uint8Array(der)).digest('hex');
+
+/** Splits a combined PEM into its key and its certificates. `InvalidCertificate` (never). */
+export function splitCombined(pem: string): { readonly keyPem: string; readonly certificatePem: string } {
+  const blocks = pem.match(/-----BEGIN ([A-Z ]+)-----[\s\S]+?-----END \1-----/g) ?? [];
+  const keyPem = blocks.find((block) => block.includes('PRIVATE KEY-----'));
+  const certificates = blocks.filter((block) => block.startsWith('-----BEGIN CERTIFICATE-----'));
+  if (keyPem === undefined || certificates.length === 0)
+    throw invalid('it needs one private key and one certificate');
+  return { keyPem: `${keyPem}\n`, certificatePem: `${certificates.join('\n')}\n` };
+}
+
+/** What people and planners want to know of a certificate. */
+export interface CertificateFacts {
+  /** RFC 2253 order, `CN=host,OU=cluster,O=acme`: the form the server takes as a user's name in `$external`. */
+  readonly subject: string;
+  readonly issuer: string;
+  readonly dnsNames: readonly string[];
+  readonly ipAddresses: readonly string[];
+  readonly notBefore: Millis;
+  readonly notAfter: Millis;
+  readonly serialNumber: string;
+  /** SHA-256 in hex, lower case, without colons. */
+  readonly fingerprint: string;
+  readonly isCa: boolean;
+}
+
+/** Reads the first certificate of a PEM text, which may hold a key as well. `InvalidCertificate` (never). */
+export function inspectCertificate(pem: string): CertificateFacts {
+  const block = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem)?.[0];
+  if (block === undefined) throw invalid('there is no certificate in it');
+  const certificate = parse(block);
+  const names = (certificate.subjectAltName ?? '').split(', ');
+  const ofType = (type: string): string[] =>
+    names.filter((name) => name.startsWith(`${type}:`)).map((name) => name.slice(type.length + 1));
+  return {
+    subject: rfc2253(certificate.subject),
+    issuer: rfc2253(certificate.issuer),
+    dnsNames: ofType('DNS'),
+    ipAddresses: ofType('IP Address'),
+    notBefore: Date.parse(certificate.validFrom),
+    notAfter: Date.parse(certificate.validTo),
+    serialNumber: certificate.serialNumber.toLowerCase(),
+    fingerprint: fingerprintOf(certificate.raw),
+    isCa: certificate.ca,
+  };
+}
+
+const rfc2253 = (lines: string): string => lines.split('\n').reverse().join(',');
+
+function parse(block: string): X509Certificate {
+  try {
+    return new X509Certificate(block);
+  } catch {
+    throw invalid('it cannot be read');
+  }
+}
+
+const invalid = (why: string): BelayError =>
+  new BelayError('InvalidCertificate', `this is not a usable certificate: ${why}`, {
+    retry: 'never',
+    fix: 'Give PEM text as openssl writes it.',
+  });
