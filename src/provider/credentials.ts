@@ -1,0 +1,174 @@
+/**
+ * The secrets of one cluster: keyfile, system users' passwords, owner key, member certificates. Everything is made once
+ * and then only read (two callers get the same value), so a step that was interrupted can simply be done again.
+ */
+import { createHmac, randomBytes, timingSafeEqual, X509Certificate } from 'node:crypto';
+import { BelayError } from '../base/error.ts';
+import { type Secret, secret } from '../base/secret.ts';
+import { DAY, type Millis } from '../base/units.ts';
+import {
+  type Desired,
+  type Login,
+  type MemberState,
+  type OwnerMarker,
+  serviceHostname,
+} from '../clusters/index.ts';
+import type { CertificateAuthority, Secrets } from '../engine/ports.ts';
+import { SYSTEM_USERNAMES } from '../model/index.ts';
+import {
+  clusterSecrets,
+  keyFileSecret,
+  memberCertificateSecret,
+  ownerKeySecret,
+  systemPasswordSecret,
+} from './names.ts';
+import { type SystemUsername, USER_ADMIN } from './users.ts';
+
+/** Bytes of the keyfile before base64: 1008 characters, the server takes 6 to 1024. */
+const KEYFILE_BYTES = 756;
+const PASSWORD_BYTES = 24;
+/** Members' certificates live this long; they are renewed a month before (A9.4). */
+const CERTIFICATE_LIFE: Millis = 365 * DAY;
+/** One that ends sooner than this is not handed out any more. */
+const CERTIFICATE_REMAINDER: Millis = 30 * DAY;
+
+/** Makes a password: URL-safe text, though nothing relies on that (CRD-02). */
+export const newPassword = (): string => randomBytes(PASSWORD_BYTES).toString('base64url');
+
+/** A member's certificate as stored. */
+export interface MemberCertificate {
+  readonly pem: Secret<string>;
+  readonly fingerprint: string;
+}
+
+/** See the head of this file. One per control plane; keeps nothing. */
+export class Credentials {
+  readonly #secrets: Secrets;
+  readonly #ca: CertificateAuthority;
+
+  constructor(secrets: Secrets, ca: CertificateAuthority) {
+    this.#secrets = secrets;
+    this.#ca = ca;
+  }
+
+  get caPem(): string {
+    return this.#ca.caPem;
+  }
+
+  /** A4.1. */
+  async ensure(uid: string): Promise<void> {
+    await this.#secrets.ensure(keyFileSecret(uid), () => randomBytes(KEYFILE_BYTES).toString('base64'));
+    await this.#secrets.ensure(ownerKeySecret(uid), () => randomBytes(32).toString('base64'));
+    for (const user of SYSTEM_USERNAMES) {
+      await this.#secrets.ensure(systemPasswordSecret(uid, user), newPassword);
+    }
+  }
+
+  keyFile(uid: string): Promise<Secret<string>> {
+    return this.#existing(keyFileSecret(uid));
+  }
+
+  async login(uid: string, user: SystemUsername = USER_ADMIN): Promise<Login> {
+    return { user, db: 'admin', password: await this.#existing(systemPasswordSecret(uid, user)) };
+  }
+
+  /** CRD-08: a secret of a cluster that was made is never made again under a running database. */
+  async #existing(name: string): Promise<Secret<string>> {
+    const value = await this.#secrets.get(name);
+    if (value !== null) return value;
+    throw new BelayError('SecretMissing', `the sealed secret ${name} is gone`, {
+      retry: 'later',
+      fix: 'restore it from a backup of the store; a new one would not fit the data',
+    });
+  }
+
+  /**
+   * The member's certificate, issued when there is none, when its names changed (A9.7) or when it is about to end.
+   * Subject O and OU are equal on all members of a cluster, as the server asks of member certificates.
+   */
+  async certificate(
+    desired: Desired,
+    uid: string,
+    member: MemberState,
+    now: Millis,
+  ): Promise<MemberCertificate> {
+    const names = certificateNames(desired, member);
+    const stored = await this.#secrets.get(memberCertificateSecret(uid, member.name));
+    if (stored !== null && stillGood(stored, names, now)) {
+      return { pem: stored, fingerprint: fingerprintOf(stored) };
+    }
+    const issued = await this.#ca.issue({
+      commonName: serviceHostname(desired, member.name),
+      organization: 'Belay',
+      organizationalUnit: uid,
+      names,
+      usages: ['server', 'client'],
+      validForMillis: CERTIFICATE_LIFE,
+    });
+    await this.#secrets.put(memberCertificateSecret(uid, member.name), issued.combinedPem);
+    return { pem: issued.combinedPem, fingerprint: fingerprintOf(issued.combinedPem) };
+  }
+
+  // ── ownership ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A4.3: what a service of ours carries. */
+  async marker(installation: string, uid: string, member: string, hostname: string): Promise<OwnerMarker> {
+    const key = await this.#existing(ownerKeySecret(uid));
+    const proof = proofOf(key.reveal(), installation, uid, member, hostname);
+    return { installation, clusterUid: uid, member, hostname, proof };
+  }
+
+  /** Whether a marker that names this cluster was made by it; one without its proof is somebody else's. */
+  async isGenuine(uid: string, marker: OwnerMarker): Promise<boolean> {
+    const key = await this.#secrets.get(ownerKeySecret(uid));
+    if (key === null) return false;
+    const { installation, member, hostname } = marker;
+    const wanted = Buffer.from(proofOf(key.reveal(), installation, uid, member, hostname));
+    const given = Buffer.from(marker.proof);
+    return wanted.length === given.length && timingSafeEqual(wanted, given);
+  }
+
+  /** Names of everything of one cluster that is sealed. */
+  prefix(uid: string): string {
+    return clusterSecrets(uid);
+  }
+}
+
+const proofOf = (key: string, ...parts: readonly string[]): string =>
+  createHmac('sha256', Buffer.from(key, 'base64')).update(parts.join('\n')).digest('base64url');
+
+/** Every name a member is reached by: its service, its address, this machine, and what the spec adds. */
+export function certificateNames(desired: Desired, member: MemberState): readonly string[] {
+  const hostname = serviceHostname(desired, member.name);
+  const all = [
+    hostname,
+    ...(member.address === null ? [] : [member.address]),
+    'localhost',
+    '127.0.0.1',
+    '::1',
+    ...desired.certificateDomains.map((domain) => `${hostname}.${domain}`),
+    ...desired.certificateDomains,
+  ];
+  return [...new Set(all)];
+}
+
+function stillGood(pem: Secret<string>, names: readonly string[], now: Millis): boolean {
+  const certificate = new X509Certificate(certificatePart(pem));
+  if (certificate.validToDate.getTime() - now < CERTIFICATE_REMAINDER) return false;
+  return names.every((name) => covers(certificate, name));
+}
+
+const covers = (certificate: X509Certificate, name: string): boolean =>
+  /^[\d.]+$|:/.test(name)
+    ? certificate.checkIP(name) !== undefined
+    : certificate.checkHost(name, { wildcards: false, subject: 'never' }) !== undefined;
+
+const certificatePart = (pem: Secret<string>): string =>
+  /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem.reveal())?.[0] ?? '';
+
+/** SHA-256 over the certificate, hex without colons: what agents report too. */
+const fingerprintOf = (pem: Secret<string>): string =>
+  new X509Certificate(certificatePart(pem)).fingerprint256.replaceAll(':', '').toLowerCase();
+
+/** A value that must not be printed, from text at hand. */
+export const hidden = (text: string): Secret<string> => secret(text);

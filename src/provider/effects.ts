@@ -1,0 +1,322 @@
+/**
+ * Every step's effect. Each is idempotent or carries its step id; what it brings back is an outcome, and nothing here
+ * decides whether it may be done (that is the guard's).
+ */
+import { BelayError, unreachable } from '../base/error.ts';
+import {
+  type CommandOutcome,
+  cacheGb,
+  configFingerprint,
+  type Desired,
+  type MemberCommand,
+  type MemberSnapshot,
+  type MemberState,
+  memberOf,
+  type Placement,
+  type ServiceSpec,
+  type State,
+  type Step,
+  type StepOutcome,
+  serviceHostname,
+  snapshotInputs,
+  systemUsersHash,
+} from '../clusters/index.ts';
+import { type Informer, keyOf } from '../engine/informer.ts';
+import type { Agents, Clock, Fence, MemberRef, Platform, Store, StoredObject } from '../engine/ports.ts';
+import type { Effect, Subject } from '../engine/provider.ts';
+import { EXTERNAL_DB, SYSTEM_USERNAMES } from '../model/index.ts';
+import type { Credentials } from './credentials.ts';
+import { CLUSTER_FINALIZER, clusterSecrets, USER_FINALIZER } from './names.ts';
+import type { Reading } from './observe.ts';
+import { placementOf, serviceSpec } from './serviceSpec.ts';
+import type { UserObject, UserSecrets } from './userObjects.ts';
+import { managedRoles, systemUser, USER_ADMIN } from './users.ts';
+import { COMMAND_LIMIT, EFFECT_LIMIT, within } from './within.ts';
+
+export interface EffectDeps {
+  readonly agents: Agents;
+  readonly platform: Platform;
+  readonly store: Store;
+  readonly informer: Informer;
+  readonly clock: Clock;
+  readonly credentials: Credentials;
+  readonly userSecrets: UserSecrets;
+  /** Identity of this installation: part of every owner marker. */
+  readonly installation: string;
+  /** Version of the agent artifact that runtimes are made with. */
+  readonly agentVersion: string;
+}
+
+/** Everything an effect works with. */
+interface Work extends EffectDeps {
+  readonly desired: Desired;
+  readonly state: State;
+  readonly object: StoredObject;
+  readonly reading: Reading;
+  readonly stepId: string;
+  readonly fence: Fence;
+}
+
+/** Does one step. Throws BelayError; its retry class says what the outcome is. */
+export function perform(
+  deps: EffectDeps,
+  step: Step,
+  subject: Subject<Desired, State>,
+  context: { readonly stepId: string; readonly fence: Fence; readonly observed: Reading },
+): Promise<Effect> {
+  const { observed, stepId, fence } = context;
+  const work: Work = { ...deps, ...subject, reading: observed, stepId, fence };
+  return within(deps.clock, EFFECT_LIMIT, step.kind, effect(work, step), 'unknown-outcome');
+}
+
+async function effect(work: Work, step: Step): Promise<Effect> {
+  switch (step.kind) {
+    case 'ensureCredentials':
+      await work.credentials.ensure(work.state.uid);
+      return done({});
+    case 'adopt':
+      return done({}); // proven by its marker while observing; on platforms without markers this is where one is set
+    case 'import':
+      return importMember(work, step.member, step.placement);
+    case 'deploy':
+      return deploy(work, step.member, step.version);
+    case 'publish':
+      return publish(work, step.member, step.configVersion);
+    case 'initiate':
+      return command(work, step.via, { kind: 'initiate', config: step.config });
+    case 'createFirstUser':
+      return createFirstUser(work, step.via);
+    case 'reconcileSystemUsers':
+      return reconcileSystemUsers(work, step.via);
+    case 'applyUser':
+      return applyUser(work, step);
+    case 'dropUser':
+      return dropUser(work, step);
+    case 'deleteRuntime':
+      return deleteRuntime(work, step.member);
+    case 'deleteVolume':
+      return deleteVolume(work, step.member);
+    case 'deleteSecrets':
+      return { ...done({}), also: { secretPrefixesToDelete: [clusterSecrets(work.state.uid)] } };
+    case 'forget':
+      return forget(work);
+    default:
+      return unreachable(step);
+  }
+}
+
+const done = (result: Extract<StepOutcome, { kind: 'done' }>['result']): Effect => ({
+  outcome: { kind: 'done', result },
+});
+
+// ── infrastructure ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function importMember(work: Work, name: string, placement: Placement): Promise<Effect> {
+  const spec = await specOf(work, member(work, name), placement);
+  return done(await work.platform.import(spec, work.stepId, work.fence));
+}
+
+async function deploy(work: Work, name: string, version: string): Promise<Effect> {
+  const target = member(work, name);
+  const placement = placementOf(target);
+  if (placement === null || target.serviceId === null) throw notPlaced(name);
+  const spec = { ...(await specOf(work, target, placement)), version };
+  return done(await work.platform.deploy(target.serviceId, spec, work.stepId, work.fence));
+}
+
+async function specOf(work: Work, target: MemberState, placement: Placement): Promise<ServiceSpec> {
+  const { desired, state, installation, credentials } = work;
+  const hostname = serviceHostname(desired, target.name);
+  const owner = await credentials.marker(installation, state.uid, target.name, hostname);
+  return serviceSpec(desired, target, placement, owner, work.agentVersion);
+}
+
+async function deleteRuntime(work: Work, name: string): Promise<Effect> {
+  const { serviceId, host } = member(work, name);
+  if (serviceId === null || host === null) throw notPlaced(name);
+  const service = { id: serviceId, host, clusterUid: work.state.uid };
+  return done(await work.platform.deleteRuntime(service, work.stepId, work.fence));
+}
+
+async function deleteVolume(work: Work, name: string): Promise<Effect> {
+  const { volumeId, host } = member(work, name);
+  if (volumeId === null || host === null) throw notPlaced(name);
+  const volume = { id: volumeId, host, clusterUid: work.state.uid, member: name };
+  return done(await work.platform.deleteVolume(volume, work.stepId, work.fence));
+}
+
+function member(work: Pick<Work, 'state'>, name: string): MemberState {
+  const found = memberOf(work.state, name);
+  if (found === null) throw new BelayError('NotPlaced', `there is no member ${name}`, { retry: 'never' });
+  return found;
+}
+
+const notPlaced = (name: string): BelayError =>
+  new BelayError('NotPlaced', `${name} has no place yet`, { retry: 'later' });
+
+// ── snapshots ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function publish(work: Work, name: string, configVersion: number): Promise<Effect> {
+  const { desired, state, agents, credentials, clock } = work;
+  const target = member(work, name);
+  const [certificate, keyFile, monitor] = await Promise.all([
+    credentials.certificate(desired, state.uid, target, clock.now()),
+    credentials.keyFile(state.uid),
+    credentials.login(state.uid, 'clusterMonitor'),
+  ]);
+  const snapshot: MemberSnapshot = {
+    ...snapshotInputs(state, desired, target, configVersion),
+    caPem: credentials.caPem,
+    certificatePem: certificate.pem,
+    keyFile,
+    monitor,
+  };
+  await agents.publish(ref(target), snapshot, work.fence);
+  return done({
+    snapshot: {
+      configVersion,
+      tlsMode: desired.tlsMode,
+      configHash: configFingerprint(desired),
+      cacheGb: cacheGb(desired),
+      certificateFingerprint: certificate.fingerprint,
+    },
+  });
+}
+
+function ref({ name, host, serviceId }: MemberState): MemberRef {
+  if (host === null || serviceId === null) throw notPlaced(name);
+  return { host, serviceId };
+}
+
+// ── database ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function command(
+  work: Work,
+  via: string,
+  what: MemberCommand,
+  result: Extract<StepOutcome, { kind: 'done' }>['result'] = {},
+): Promise<Effect> {
+  return { outcome: outcomeOf(await run(work, via, what), result) };
+}
+
+function run(work: Work, via: string, what: MemberCommand): Promise<CommandOutcome> {
+  const { agents, stepId, fence } = work;
+  return agents.run(ref(member(work, via)), what, { timeoutMillis: COMMAND_LIMIT, stepId, fence });
+}
+
+/** A5.4: credentials need a person, everything else heals by itself or is tried again with growing waits. */
+function outcomeOf(
+  answer: CommandOutcome,
+  result: Extract<StepOutcome, { kind: 'done' }>['result'],
+): StepOutcome {
+  switch (answer.kind) {
+    case 'done':
+      return { kind: 'done', result };
+    case 'unknown':
+      return { kind: 'unknown', message: answer.message };
+    case 'refused': {
+      const credentials = answer.class === 'credentials';
+      const code = credentials ? 'CredentialRepairRequired' : answer.codeName;
+      return { kind: 'failed', code, message: answer.message, retry: credentials ? 'never' : 'later' };
+    }
+    default:
+      return unreachable(answer);
+  }
+}
+
+async function createFirstUser(work: Work, via: string): Promise<Effect> {
+  const { password } = await work.credentials.login(work.state.uid, USER_ADMIN);
+  const user = systemUser(USER_ADMIN, work.desired.version, password);
+  return command(work, via, { kind: 'createFirstUser', user });
+}
+
+async function reconcileSystemUsers(work: Work, via: string): Promise<Effect> {
+  const { desired, state, credentials } = work;
+  const users = await Promise.all(
+    SYSTEM_USERNAMES.map(async (name) =>
+      systemUser(name, desired.version, (await credentials.login(state.uid, name)).password),
+    ),
+  );
+  const as = await credentials.login(state.uid);
+  const what: MemberCommand = {
+    kind: 'reconcileUsers',
+    as,
+    roles: managedRoles(desired),
+    users,
+    drop: [],
+  };
+  return command(work, via, what, { usersHash: systemUsersHash({ desired }) });
+}
+
+// ── users of people ────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** B3.3: added or made equal; then confirmed by a login of its own, and only then published (URI-04). */
+async function applyUser(work: Work, step: Extract<Step, { kind: 'applyUser' }>): Promise<Effect> {
+  const { desired, state, credentials, userSecrets } = work;
+  const { username, db, roles, passwordRef } = step.user;
+  const document = documentOf(work, step.user.uid);
+  const password = passwordRef === null ? null : await userSecrets.password(passwordRef);
+  if (password === null && db !== EXTERNAL_DB) {
+    throw new BelayError('UserPasswordMissing', `the password of ${username} is gone`, { retry: 'later' });
+  }
+  await holdUser(work, document.object);
+  const as = await credentials.login(state.uid);
+  const users = [{ user: username, db, password, roles }];
+  const answer = await run(work, step.via, { kind: 'reconcileUsers', as, roles: [], users, drop: [] });
+  if (answer.kind !== 'done') return { outcome: outcomeOf(answer, {}) };
+  if (password !== null) {
+    const login = await run(work, step.via, { kind: 'verifyLogin', as: { user: username, db, password } });
+    if (login.kind !== 'done') return { outcome: notConfirmed(outcomeOf(login, {})) };
+  }
+  await userSecrets.publishConnection(document.object, desired, state);
+  return done({});
+}
+
+/** A user's own login that fails is that user's trouble: tried again, never a case for the cluster's repair. */
+const notConfirmed = (outcome: StepOutcome): StepOutcome =>
+  outcome.kind === 'failed' ? { ...outcome, code: 'LoginNotConfirmed', retry: 'later' } : outcome;
+
+function documentOf(work: Work, uid: string): UserObject {
+  const document = work.reading.userObjects.find((user) => user.desired.uid === uid);
+  if (document !== undefined) return document;
+  throw new BelayError('NotFound', 'the MongoDBUser is gone', { retry: 'later' });
+}
+
+/** The document may not vanish while the database knows the user (B3.5). */
+async function holdUser(work: Work, user: StoredObject): Promise<void> {
+  const latest = await work.store.get(keyOf(user));
+  if (latest === null || latest.metadata.uid !== user.metadata.uid) {
+    throw new BelayError('NotFound', 'the MongoDBUser is gone', { retry: 'later' });
+  }
+  const { finalizers, deletionTimestamp, resourceVersion } = latest.metadata;
+  if (finalizers.includes(USER_FINALIZER)) return;
+  if (deletionTimestamp !== null) throw new BelayError('NotFound', 'the MongoDBUser is being deleted');
+  const held = await work.store.update(
+    keyOf(user),
+    { finalizers: [...finalizers, USER_FINALIZER] },
+    resourceVersion,
+  );
+  if (held !== null) work.informer.learn(held);
+}
+
+async function dropUser(work: Work, step: Extract<Step, { kind: 'dropUser' }>): Promise<Effect> {
+  const as = await work.credentials.login(work.state.uid);
+  const drop = [{ user: step.username, db: step.db }];
+  return command(work, step.via, { kind: 'reconcileUsers', as, roles: [], users: [], drop });
+}
+
+// ── the end ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The record goes in the same transaction as the finalizer: afterwards nothing of the cluster is left. */
+async function forget(work: Work): Promise<Effect> {
+  const { object } = work;
+  const release = { key: keyOf(object), uid: object.metadata.uid, finalizer: CLUSTER_FINALIZER };
+  return {
+    ...done({}),
+    also: {
+      releases: [release],
+      forgetState: true,
+      secretPrefixesToDelete: [clusterSecrets(work.state.uid)],
+    },
+  };
+}

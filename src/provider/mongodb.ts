@@ -1,0 +1,116 @@
+/** The provider of kind MongoDB: joins the pure brain with readings and effects. */
+import {
+  advance,
+  applyOutcome,
+  type Desired,
+  desiredFrom,
+  eventsFor,
+  guard,
+  initialState,
+  type Plan,
+  plan,
+  type State,
+  type Step,
+  startStep,
+  status,
+  targetOf,
+} from '../clusters/index.ts';
+import { keyOf } from '../engine/informer.ts';
+import type { NewEvent, StoredObject } from '../engine/ports.ts';
+import type { AnyPlan, Provider, Report, Subject } from '../engine/provider.ts';
+import type { MongoDBSpec, MongoDBStatus } from '../model/index.ts';
+import { type EffectDeps, perform } from './effects.ts';
+import { CLUSTER_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
+import { type ObserveDeps, observe, type Pending, type Reading } from './observe.ts';
+import type { UserObject } from './userObjects.ts';
+import { userStatus } from './userStatus.ts';
+
+export type MongoDBProvider = Provider<Desired, State, Reading, Step>;
+export type MongoDBDeps = ObserveDeps & EffectDeps;
+type Cluster = Subject<Desired, State>;
+
+/** Makes the provider. `seen` is told of every reading's subject, so that events can be led to clusters. */
+export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => void): MongoDBProvider {
+  return {
+    kind: 'MongoDB',
+    finalizer: CLUSTER_FINALIZER,
+    desired: (object) => desiredFrom({ metadata: object.metadata, spec: object.spec as MongoDBSpec }),
+    initialState: async (_, desired) => initialState(desired),
+    observe: (cluster, fresh) => {
+      seen(cluster);
+      return observe(deps, cluster, fresh);
+    },
+    advance: ({ state, desired }, reading, now) => advance(state, desired, reading, now),
+    plan: ({ state, desired }, reading, now) => plan(reading, desired, state, now),
+    target: targetOf,
+    start,
+    cancel: (state, _, stepId) => ({
+      ...state,
+      pending: state.pending.filter((pending) => pending.stepId !== stepId),
+    }),
+    guard: (step, reading, { state, desired }, stepId, now) =>
+      guard(step, reading, desired, state, now, stepId),
+    perform: (step, cluster, context) => perform(deps, step, cluster, context),
+    applyOutcome,
+    report,
+  };
+}
+
+/** Besides what the brain remembers: where an import was sent, so that a lost answer is looked for there. */
+function start(state: State, step: Step, stepId: string, now: number): State {
+  const started = startStep(state, step, stepId, now);
+  if (step.kind !== 'import') return started;
+  const { host } = step.placement;
+  const pending = started.pending.map((p): Pending => (p.stepId === stepId ? { ...p, host } : p));
+  return { ...started, pending };
+}
+
+function report(
+  { object, desired, state }: Cluster,
+  reading: Reading,
+  decided: AnyPlan<Step>,
+  before: unknown,
+  now: number,
+): Report {
+  const was = before as MongoDBStatus | null;
+  const planned = decided as Plan;
+  const warnings = warningsOf(object);
+  const is = status({ observed: reading, desired, state, plan: planned, now, warnings, before: was });
+  const regarding = { kind: 'MongoDB', name: desired.name, uid: object.metadata.uid };
+  const events = eventsFor(was, is, now).map(
+    (draft): NewEvent => ({ namespace: desired.namespace, regarding, ...draft, at: now }),
+  );
+  const leaving = reading.userObjects.filter((user) => mayLeave(user, desired, state));
+  return {
+    status: is,
+    events,
+    others: reading.userObjects
+      .filter((user) => !leaving.includes(user))
+      .map((user) => ({
+        key: keyOf(user.object),
+        uid: user.object.metadata.uid,
+        value: userStatus(user, state, planned),
+      })),
+    releases: leaving.map(({ object: user }) => ({
+      key: keyOf(user),
+      uid: user.metadata.uid,
+      finalizer: USER_FINALIZER,
+    })),
+    secretPrefixesToDelete: leaving.flatMap((user) => user.ownedRows),
+  };
+}
+
+/** A deleted document goes when the database has dropped its user, or when the whole cluster goes (B3.5). */
+const mayLeave = (user: UserObject, desired: Desired, state: State): boolean =>
+  user.desired.deleting &&
+  user.object.metadata.finalizers.includes(USER_FINALIZER) &&
+  (desired.deleting !== null || !state.users.some((applied) => applied.uid === user.desired.uid));
+
+function warningsOf(object: StoredObject): readonly string[] {
+  try {
+    const list = JSON.parse(object.metadata.annotations[WARNINGS_ANNOTATION] ?? '[]') as unknown;
+    return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
+  } catch {
+    return [];
+  }
+}

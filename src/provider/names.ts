@@ -1,0 +1,27 @@
+/** Names of sealed secrets, finalizers and annotations: the one place where they are spelled. */
+
+/** Held on a MongoDB until nothing is left of it on any platform. */
+export const CLUSTER_FINALIZER = 'belay.dev/cluster';
+/** Held on a MongoDBUser until the database no longer knows the user (B3.5). */
+export const USER_FINALIZER = 'belay.dev/database-user';
+/** Annotation with a JSON list of sentences found at admission; they are repeated in the status. */
+export const WARNINGS_ANNOTATION = 'belay.dev/warnings';
+
+/** Everything secret of one cluster lies under here and goes with it (A14.3). */
+export const clusterSecrets = (uid: string): string => `clusters/${uid}/`;
+export const keyFileSecret = (uid: string): string => `clusters/${uid}/keyfile`;
+/** HMAC key behind the owner markers (A4.3). */
+export const ownerKeySecret = (uid: string): string => `clusters/${uid}/owner-key`;
+export const systemPasswordSecret = (uid: string, user: string): string => `clusters/${uid}/users/${user}`;
+/** Key and certificate of one member as one PEM (A2.6). */
+export const memberCertificateSecret = (uid: string, member: string): string =>
+  `clusters/${uid}/certificates/${member}`;
+
+/** Secrets that people name in documents: `users/<namespace>/<secret>/<key>`. */
+export const namedSecret = (namespace: string, secret: string, key: string): string =>
+  `users/${namespace}/${secret}/${key}`;
+export const namedSecretPrefix = (namespace: string, secret: string): string =>
+  `users/${namespace}/${secret}/`;
+
+/** Key of the HMAC by which a changed password is noticed without keeping anything that could be guessed from. */
+export const FINGERPRINT_KEY = 'installation/fingerprint-key';

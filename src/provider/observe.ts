@@ -1,0 +1,217 @@
+/**
+ * One reading of the world around a cluster. Members come from memory; operations, services and users each from their
+ * own source, side by side and bounded (A7.1): a source that does not answer spoils nothing of the others.
+ */
+import {
+  type Desired,
+  type MemberState,
+  memberOf,
+  type Observed,
+  type ObservedHost,
+  type ObservedMember,
+  type OperationFacts,
+  type PendingOperation,
+  type ServiceFacts,
+  type State,
+  serviceHostname,
+} from '../clusters/index.ts';
+import type { Informer } from '../engine/informer.ts';
+import type { Agents, Clock, HostReport, Platform, StoredObject } from '../engine/ports.ts';
+import type { Subject } from '../engine/provider.ts';
+import type { Credentials } from './credentials.ts';
+import type { ServiceLists } from './services.ts';
+import { type UserIndex, type UserObject, type UserSecrets, userObjects } from './userObjects.ts';
+import { OBSERVATION_LIMIT, within } from './within.ts';
+
+/** The planner's reading, and the documents behind its users. */
+export interface Reading extends Observed {
+  readonly userObjects: readonly UserObject[];
+}
+
+export interface ObserveDeps {
+  readonly agents: Agents;
+  readonly platform: Platform;
+  readonly clock: Clock;
+  readonly informer: Informer;
+  readonly services: ServiceLists;
+  readonly credentials: Credentials;
+  readonly userIndex: UserIndex;
+  readonly userSecrets: UserSecrets;
+}
+
+type Cluster = Subject<Desired, State>;
+
+/** Takes the reading. `fresh`: nothing that decides about an effect comes from a cache. */
+export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<Reading> {
+  const { object, state } = cluster;
+  const at = deps.clock.now();
+  const [started, platform, users] = await Promise.all([
+    readOperations(deps, state),
+    needsServices(cluster) ? readServices(deps, cluster, fresh) : null,
+    userObjects(deps.userIndex, deps.userSecrets, object, state, fresh),
+  ]);
+  const operations = { ...started, ...lostOperations(deps, state, platform?.lists ?? null) };
+  return {
+    at,
+    members: state.members.map((member) => readMember(deps.agents, member)),
+    services: platform?.ours ?? null,
+    operations,
+    hosts: readHosts(deps, cluster, platform?.lists ?? null),
+    users: users.filter((user) => user.refused === null).map((user) => user.desired),
+    capabilities: deps.platform.capabilities,
+    userObjects: users,
+  };
+}
+
+function readMember(agents: Agents, member: MemberState): ObservedMember {
+  const { name, host, serviceId } = member;
+  if (host === null || serviceId === null) return { name, facts: null, observedAt: null, connected: false };
+  const report = agents.member({ host, serviceId });
+  return {
+    name,
+    facts: report?.facts ?? null,
+    observedAt: report?.observedAt ?? null,
+    connected: agents.host(host)?.connected ?? false,
+  };
+}
+
+// ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A started operation; the host an import was sent to is kept, since the member has none yet. */
+export type Pending = PendingOperation & { readonly host?: string };
+
+async function readOperations(
+  deps: ObserveDeps,
+  state: State,
+): Promise<Readonly<Record<string, OperationFacts>>> {
+  const facts: Record<string, OperationFacts> = {};
+  await Promise.all(
+    state.pending.map(async ({ stepId, operationId }) => {
+      if (operationId === null) return;
+      const asked = deps.platform.operation(operationId);
+      const seen = await within(deps.clock, OBSERVATION_LIMIT, 'operation', asked).catch(() => null);
+      if (seen !== null) facts[stepId] = seen;
+    }),
+  );
+  return facts;
+}
+
+/**
+ * Operations whose id never came back may have been started or not. As soon as their host can be asked they count as
+ * unknown: services are looked at and the step is done again under its own id. Until then they are waited for.
+ */
+function lostOperations(
+  deps: ObserveDeps,
+  state: State,
+  lists: ReadonlyMap<string, readonly ServiceFacts[]> | null,
+): Readonly<Record<string, OperationFacts>> {
+  const facts: Record<string, OperationFacts> = {};
+  for (const pending of state.pending as readonly Pending[]) {
+    if (pending.operationId !== null) continue;
+    const host = pending.host ?? memberOf(state, pending.member)?.host ?? null;
+    if (host === null) continue;
+    const known = pending.action === 'import' ? lists?.has(host) : deps.agents.host(host)?.connected;
+    if (known === true) facts[pending.stepId] = { kind: 'unknown' };
+  }
+  return facts;
+}
+
+// ── services ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Services count only while members are to be placed, adopted or taken down; a running cluster asks nobody. */
+function needsServices({ desired, state }: Cluster): boolean {
+  return desired.deleting !== null || desired.suspend || unplaced(state);
+}
+
+const unplaced = (state: State): boolean => state.members.some((member) => member.stage === 'planned');
+
+interface PlatformReading {
+  readonly ours: readonly ServiceFacts[] | null;
+  readonly lists: ReadonlyMap<string, readonly ServiceFacts[]>;
+}
+
+async function readServices(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<PlatformReading> {
+  const { desired, state } = cluster;
+  const placed = state.members.map((member) => member.host).filter((host) => host !== null);
+  const placing = desired.deleting === null && !desired.suspend;
+  const reachable = deps.agents
+    .hosts()
+    .filter((host) => host.connected)
+    .map((host) => host.facts.name);
+  const hosts = placing ? reachable : reachable.filter((name) => mayCarry(cluster, placed, name));
+  const asked = fresh ? new Set([...placed, ...pendingHosts(state)]) : new Set<string>();
+  const lists = await deps.services.of([...new Set(hosts)], asked);
+  // Taking down needs every answer: a runtime that is not seen would be left running. Placing goes on elsewhere.
+  const enough = placing ? hosts.length === 0 || lists.size > 0 : hosts.every((host) => lists.has(host));
+  if (!enough) return { ours: null, lists };
+  const names = new Set(state.members.map((member) => serviceHostname(desired, member.name)));
+  const ids = new Set(state.members.flatMap((member) => [member.serviceId, member.volumeId]));
+  const ours: ServiceFacts[] = [];
+  for (const item of [...lists.values()].flat()) {
+    if (item.owner?.clusterUid !== state.uid && !names.has(item.hostname) && !ids.has(item.id)) continue;
+    ours.push(await proven(deps.credentials, state.uid, item));
+  }
+  return { ours, lists };
+}
+
+/** Hosts a member is or may be on: an interrupted import may have left one anywhere the spec allows. */
+const mayCarry = ({ desired }: Cluster, placed: readonly string[], host: string): boolean =>
+  placed.includes(host) || desired.hosts === null || desired.hosts.includes(host);
+
+const pendingHosts = (state: State): readonly string[] =>
+  (state.pending as readonly Pending[]).map((p) => p.host).filter((host) => host !== undefined);
+
+/** A marker that names us without our proof is not ours (A4.3). */
+async function proven(credentials: Credentials, uid: string, item: ServiceFacts): Promise<ServiceFacts> {
+  if (item.owner?.clusterUid !== uid) return item;
+  return (await credentials.isGenuine(uid, item.owner)) ? item : { ...item, owner: null };
+}
+
+// ── hosts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** All hosts while members are to be placed, else those that carry one. */
+function readHosts(
+  deps: ObserveDeps,
+  { state }: Cluster,
+  lists: ReadonlyMap<string, readonly ServiceFacts[]> | null,
+): readonly ObservedHost[] {
+  const placed = new Set(state.members.map((member) => member.host));
+  return deps.agents
+    .hosts()
+    .filter((host) => unplaced(state) || placed.has(host.facts.name))
+    .map((host) => {
+      const listed = lists?.get(host.facts.name);
+      // While placing, a host that does not list its services is not one to place on.
+      const connected = host.connected && (lists === null || listed !== undefined);
+      return readHost({ ...host, connected }, deps.informer, listed ?? [], state.uid);
+    });
+}
+
+function readHost(
+  report: HostReport,
+  informer: Informer,
+  services: readonly ServiceFacts[],
+  uid: string,
+): ObservedHost {
+  const { facts } = report;
+  const document = informer.get({ kind: 'Host', namespace: 'default', name: facts.name });
+  const runtimes = services.filter((service) => service.kind === 'runtime');
+  return {
+    name: facts.name,
+    address: facts.address,
+    connected: report.connected,
+    schedulable: isSchedulable(document),
+    fingerprint: facts.fingerprint,
+    executables: facts.executables,
+    memberCount: runtimes.length,
+    portsTaken: runtimes
+      .filter((service) => service.port !== null && service.owner?.clusterUid !== uid)
+      .map((service) => ({ port: service.port as number, by: service.hostname })),
+  };
+}
+
+/** A host without a document takes members. */
+function isSchedulable(document: StoredObject | null): boolean {
+  const spec = document?.spec as { readonly unschedulable?: boolean } | undefined;
+  return spec?.unschedulable !== true;
+}

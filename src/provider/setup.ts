@@ -1,0 +1,156 @@
+/** Adds the provider to an engine and leads events to the clusters they are about. */
+import type { Desired, State } from '../clusters/index.ts';
+import type { Engine } from '../engine/engine.ts';
+import { Executor } from '../engine/executor.ts';
+import type { ObjectChanged } from '../engine/informer.ts';
+import { askedForMore } from '../engine/informer.ts';
+import type {
+  AgentChange,
+  Agents,
+  CertificateAuthority,
+  Clock,
+  Log,
+  Platform,
+  Secrets,
+  Store,
+} from '../engine/ports.ts';
+import type { Subject } from '../engine/provider.ts';
+import { Credentials } from './credentials.ts';
+import { mongodbProvider } from './mongodb.ts';
+import { orphanedUsers } from './orphans.ts';
+import { ServiceLists } from './services.ts';
+import { clusterKeyOf, passwordSecret, UserIndex, UserSecrets } from './userObjects.ts';
+
+export interface ProviderOptions {
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly secrets: Secrets;
+  readonly ca: CertificateAuthority;
+  readonly agents: Agents;
+  readonly platform: Platform;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly installation: string;
+  readonly agentVersion: string;
+}
+
+export interface RunningProvider {
+  /** A sealed secret was written or removed by somebody else: users that refer to it are looked at. */
+  secretChanged(name: string): void;
+  close(): void;
+}
+
+/** Kinds the provider keeps in memory. */
+export const PROVIDER_KINDS = ['MongoDB', 'MongoDBUser', 'Host'] as const;
+
+/** Call before the engine opens. */
+export function addProvider(options: ProviderOptions): RunningProvider {
+  const { engine, store, secrets, clock, log, agents, platform } = options;
+  const { informer, leases, metrics } = engine;
+  const userSecrets = new UserSecrets(secrets, clock);
+  const services = new ServiceLists(platform, clock, log);
+  const places = new Places();
+  const deps = {
+    ...options,
+    informer,
+    services,
+    userSecrets,
+    credentials: new Credentials(secrets, options.ca),
+    userIndex: new UserIndex(informer),
+  };
+  const provider = mongodbProvider(deps, (cluster) => places.learn(cluster));
+  engine.add(new Executor({ provider, store, informer, leases, clock, log, metrics }));
+  const wake = (kind: string, uid: string): void => engine.wake(kind, uid);
+  engine.add(orphanedUsers({ store, clock, userSecrets }, { informer, leases, metrics, wake }));
+
+  informer.onChange((change) => wakeForUsers(engine, change));
+  informer.onChange(({ before, after }) => {
+    if (after === null && before?.kind === 'MongoDB') places.forget(before.metadata.uid);
+  });
+  const stop = agents.onChange((change) => {
+    if (change.kind !== 'member') services.changed(change.host);
+    for (const uid of clustersOf(change, places)) engine.wake('MongoDB', uid);
+  });
+  return {
+    secretChanged: (name) => {
+      userSecrets.changed(name);
+      for (const user of informer.all('MongoDBUser')) {
+        if (passwordSecret(user)?.startsWith(name)) wakeCluster(engine, user);
+      }
+    },
+    close: stop,
+  };
+}
+
+function clustersOf(change: AgentChange, places: Places): Iterable<string> {
+  if (change.kind === 'host') return places.touchedBy(change.host);
+  return change.clusterUid === null ? places.on(change.host) : [places.objectOf(change.clusterUid)];
+}
+
+/** A user's document changed: its cluster has work. A cluster came or went: its users' standing changes. */
+function wakeForUsers(engine: Engine, change: ObjectChanged): void {
+  const object = change.after ?? change.before;
+  if (object?.kind === 'MongoDBUser' && askedForMore(change)) wakeCluster(engine, object);
+  if (object?.kind !== 'MongoDB' || (change.before !== null && change.after !== null)) return;
+  for (const user of engine.informer.all('MongoDBUser')) {
+    const key = clusterKeyOf(user);
+    if (key.namespace === object.metadata.namespace && key.name === object.metadata.name) {
+      engine.wake('MongoDBUser', user.metadata.uid);
+    }
+  }
+}
+
+function wakeCluster(engine: Engine, user: Parameters<typeof clusterKeyOf>[0]): void {
+  const cluster = engine.informer.get(clusterKeyOf(user));
+  if (cluster !== null) engine.wake('MongoDB', cluster.metadata.uid);
+}
+
+/** Which clusters are on which hosts, and which look for a place: so that an event of a host wakes those it matters to. */
+class Places {
+  readonly #byHost = new Map<string, Set<string>>();
+  readonly #hosts = new Map<string, readonly string[]>();
+  readonly #looking = new Set<string>();
+  readonly #objects = new Map<string, string>();
+
+  learn({ object, state }: Subject<Desired, State>): void {
+    const { uid } = object.metadata;
+    this.#objects.set(state.uid, uid);
+    if (state.members.some((member) => member.stage === 'planned')) this.#looking.add(uid);
+    else this.#looking.delete(uid);
+    const hosts = [
+      ...new Set(state.members.map((member) => member.host).filter((host) => host !== null)),
+    ].sort();
+    if (hosts.join() === this.#hosts.get(uid)?.join()) return;
+    this.#unplace(uid);
+    this.#hosts.set(uid, hosts);
+    for (const host of hosts) {
+      const set = this.#byHost.get(host) ?? new Set<string>();
+      set.add(uid);
+      this.#byHost.set(host, set);
+    }
+  }
+
+  forget(uid: string): void {
+    this.#unplace(uid);
+    this.#looking.delete(uid);
+    for (const [state, object] of this.#objects) if (object === uid) this.#objects.delete(state);
+  }
+
+  #unplace(uid: string): void {
+    for (const host of this.#hosts.get(uid) ?? []) this.#byHost.get(host)?.delete(uid);
+    this.#hosts.delete(uid);
+  }
+
+  on(host: string): Iterable<string> {
+    return this.#byHost.get(host) ?? [];
+  }
+
+  touchedBy(host: string): Iterable<string> {
+    return new Set([...this.on(host), ...this.#looking]);
+  }
+
+  /** The object behind a cluster's stable uid; they are equal unless the object was made anew over kept data. */
+  objectOf(uid: string): string {
+    return this.#objects.get(uid) ?? uid;
+  }
+}
