@@ -24,7 +24,6 @@ export type ClusterAuthMode = 'keyFile' | 'sendKeyFile' | 'sendX509' | 'x509';
 
 /** What logging in depends on besides users. */
 export interface LoginSettings {
-  readonly enabled: boolean;
   readonly keys: KeyFile | null;
   /** Changes at run time with setParameter. */
   clusterAuthMode(): ClusterAuthMode;

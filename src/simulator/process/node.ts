@@ -1,10 +1,13 @@
 /** The running process as commands see it, and what this part keeps about it: log, TLS, connections, counters. */
 import { ObjectId } from 'bson';
-import type { DataStore, ParsedOptions, Replication, ServerNode } from '../contracts.ts';
+import type { DataStore, ParsedOptions, Replication, ServerNode, Stamp } from '../contracts.ts';
 import type { ClientConnection } from '../wire/connection.ts';
 import { type Metrics, newMetrics } from '../wire/dispatcher.ts';
 import type { ServerLog } from './log.ts';
+import { option } from './options.ts';
+import type { ShutdownOrder } from './shutdown.ts';
 import type { TlsSettings } from './tls.ts';
+import type { ClusterAuthMode } from './validate.ts';
 
 export interface NodeParts {
   readonly options: ParsedOptions;
@@ -34,7 +37,13 @@ export class SimulatorNode implements ServerNode {
   readonly port: number;
   replication: Replication | null = null;
   runInternal: ServerNode['runInternal'] = () => Promise.reject(new Error('the process is still starting'));
-  shutdown: ServerNode['shutdown'] = () => undefined;
+  /** Ends the process in the given way; rejects when it may not go down. */
+  end: (order: ShutdownOrder) => Promise<void> = () => Promise.resolve();
+  /** Optimes of unreplicated writes. */
+  localStamp: Stamp = () => {
+    throw new Error('the process is still starting');
+  };
+  clusterAuthMode: ClusterAuthMode;
 
   constructor(parts: NodeParts) {
     this.options = parts.options;
@@ -45,6 +54,7 @@ export class SimulatorNode implements ServerNode {
     this.data = parts.data;
     this.parameters = parts.parameters;
     this.port = parts.port;
+    this.clusterAuthMode = option<ClusterAuthMode>(parts.options, 'security.clusterAuthMode') ?? 'keyFile';
   }
 
   get logger(): ServerLog {
@@ -61,6 +71,15 @@ export class SimulatorNode implements ServerNode {
 
   get testCommandsEnabled(): boolean {
     return this.parameters.get('enableTestCommands') === true;
+  }
+
+  /** The source of optimes for replicated writes of this process. */
+  stamp(): Stamp {
+    return this.replication?.stamp ?? this.localStamp;
+  }
+
+  shutdown(exitCode: number): void {
+    void this.end({ exitCode, force: true, timeoutMillis: undefined });
   }
 
   now(): Date {

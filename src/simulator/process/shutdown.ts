@@ -40,7 +40,7 @@ export class Shutdown {
   attach(node: SimulatorNode, server: Server): void {
     this.#node = node;
     this.#server = server;
-    node.shutdown = (exitCode) => void this.run({ exitCode, force: true, timeoutMillis: undefined });
+    node.end = (order) => this.run(order);
   }
 
   /** Ends the process. Rejects only when the hand-over is refused and not forced; the process then goes on. */

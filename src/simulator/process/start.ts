@@ -6,7 +6,6 @@ import { dirname } from 'node:path';
 import type { Document } from 'bson';
 import { type KeyFile, KeyFileError, readKeyFile } from '../auth/keyfile.ts';
 import type { DataStore, ParsedOptions } from '../contracts.ts';
-import { Dispatcher } from '../wire/dispatcher.ts';
 import { Listener } from '../wire/listener.ts';
 import { isPercona, wireVersionOf } from '../wire/versions.ts';
 import { assemble } from './assemble.ts';
@@ -89,7 +88,8 @@ async function serve(
     checkData(data, input.version, log);
     const bound = await bind(listener, input.options, log);
     const node = new SimulatorNode({ ...input, log, tls, data, parameters, port: bound.port });
-    const dispatcher = await assemble(node, keys);
+    const { dispatcher, close } = await assemble(node, keys);
+    shutdown.closers.push(close);
     server = new Server(node, dispatcher);
     shutdown.attach(node, server);
     await node.replication?.start();

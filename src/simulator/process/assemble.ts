@@ -1,0 +1,106 @@
+/** Puts the parts of a process together: accounts, logins, command tables, replication, hooks. */
+import type { Document } from 'bson';
+import { AccessControl } from '../auth/access.ts';
+import { Accounts } from '../auth/accounts.ts';
+import { AdminWrites } from '../auth/admin-writes.ts';
+import type { KeyFile } from '../auth/keyfile.ts';
+import { Logins } from '../auth/login.ts';
+import { roleSpecs } from '../auth/role-commands.ts';
+import { userSpecs } from '../auth/user-commands.ts';
+import { commandSpecs, createCommandServices } from '../commands/index.ts';
+import { SUPPORTED_COMPRESSORS } from '../wire/compression.ts';
+import type { ClientConnection } from '../wire/connection.ts';
+import { Dispatcher } from '../wire/dispatcher.ts';
+import { helloSpecs } from '../wire/hello.ts';
+import { controlSpecs } from './commands/control.ts';
+import { infoSpecs } from './commands/info.ts';
+import { parameterSpecs } from './commands/parameters.ts';
+import { replicationDisabledSpecs } from './commands/replication-disabled.ts';
+import { serverStatusSpec } from './commands/server-status.ts';
+import { keepFcv } from './compatibility.ts';
+import { internalConnection } from './internal-connection.ts';
+import type { SimulatorNode } from './node.ts';
+import { option } from './options.ts';
+
+export interface Assembled {
+  readonly dispatcher: Dispatcher;
+  /** Ends timers and listeners of the parts. */
+  close(): void;
+}
+
+/** Makes a node able to serve. */
+export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promise<Assembled> {
+  const accounts = new Accounts(node.data);
+  const authEnabled = accessControlWanted(node);
+  const access = new AccessControl(node, accounts, {
+    enabled: authEnabled,
+    localhostException: node.parameters.get('enableLocalhostAuthBypass') === true,
+  });
+  const logins = new Logins(node, accounts, {
+    keys,
+    clusterAuthMode: () => node.clusterAuthMode,
+    ownSubject: () => node.tls.ownSubject(),
+  });
+  await attachReplication(node, keys);
+  node.replication?.onStepDown((reason) => {
+    if (reason !== 'stepdown') accounts.invalidate();
+  });
+  const services = createCommandServices(node);
+  node.localStamp = services.localStamp;
+  const dispatcher = new Dispatcher({ node, authorizer: access, metrics: node.metrics, hooks: services });
+  const writes = new AdminWrites(() => node.stamp());
+  const memberSubject = (): string | undefined =>
+    node.clusterAuthMode === 'keyFile' ? undefined : node.tls.ownSubject();
+  dispatcher.register(commandSpecs);
+  dispatcher.register(node.replication?.commands ?? replicationDisabledSpecs);
+  dispatcher.register(logins.specs());
+  dispatcher.register(userSpecs({ accounts, writes, memberSubject }));
+  dispatcher.register(roleSpecs({ accounts, writes }));
+  dispatcher.register(infoSpecs(node, access, dispatcher));
+  dispatcher.register(parameterSpecs(node));
+  dispatcher.register(controlSpecs(node, authEnabled));
+  dispatcher.register([serverStatusSpec(node, logins)]);
+  dispatcher.register(helloSpecs(helloServices(node, logins)));
+  const connection = internalConnection();
+  node.runInternal = (db, command) => dispatcher.runInternal(connection, db, command);
+  keepFcv(node);
+  return { dispatcher, close: () => services.close() };
+}
+
+async function attachReplication(_node: SimulatorNode, _keys: KeyFile | null): Promise<void> {}
+
+function helloServices(node: SimulatorNode, logins: Logins): Parameters<typeof helloSpecs>[0] {
+  return {
+    processId: node.processId,
+    compressors: compressorsOf(node),
+    mechanismsOf: (user, db) => logins.mechanismsOf(user, db),
+    speculate: (context, login) => logins.speculate(context, login),
+    onClientMetadata: (connection: ClientConnection, doc: Document, negotiatedCompressors) =>
+      node.log.log('I', 'NETWORK', 51800, `conn${connection.id}`, 'client metadata', {
+        remote: connection.remote,
+        client: `conn${connection.id}`,
+        negotiatedCompressors,
+        doc,
+      }),
+  };
+}
+
+function compressorsOf(node: SimulatorNode): readonly string[] {
+  const named = option<string>(node.options, 'net.compression.compressors') ?? 'snappy,zstd,zlib';
+  return named
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => SUPPORTED_COMPRESSORS.includes(name));
+}
+
+/** Key files and member certificates switch access control on, too; `transitionToAuth` leaves it open for a while. */
+function accessControlWanted(node: SimulatorNode): boolean {
+  const { options } = node;
+  if (option<boolean>(options, 'security.transitionToAuth') === true) return false;
+  const authorization = option<string>(options, 'security.authorization');
+  if (authorization !== undefined) return authorization === 'enabled';
+  return (
+    option(options, 'security.keyFile') !== undefined ||
+    option(options, 'security.clusterAuthMode') !== undefined
+  );
+}
