@@ -12,7 +12,6 @@ import { cursorOptions, isOne } from './find.ts';
 import { checkCollectionName } from './namespaces.ts';
 import { mergePrivileges, outputStage, writeOutput } from './output-stages.ts';
 import { sourceStage } from './source-stages.ts';
-import { viewOf } from './views.ts';
 
 /** The namespace and pipeline of an aggregate command. `ns` is null for a pipeline over a database. */
 export interface Pipeline {
@@ -87,17 +86,14 @@ function batchSizeOf(given: Document): number {
   return toNumber(cursor['batchSize']) ?? FIRST_BATCH;
 }
 
-/** Runs a pipeline without output stage, through a view where the name is one. */
+/** Runs a pipeline without output stage. */
 export function runStages(call: Call, ns: string | null, stages: readonly Document[]): Document[] {
   const { command: given, db } = call;
   const options: Document = {};
   for (const key of ['collation', 'let', 'hint', 'allowDiskUse', 'bypassDocumentValidation']) {
     if (given[key] !== undefined) options[key] = given[key];
   }
-  const view = ns === null ? null : viewOf(call.data, ns);
-  if (view === null) return call.view.aggregate(ns, db, stages, options);
-  if (view.collation !== undefined) options['collation'] ??= view.collation;
-  return call.view.aggregate(view.viewOn, db, [...view.pipeline, ...stages], options);
+  return call.view.aggregate(ns, db, stages, options);
 }
 
 // ── privileges ─────────────────────────────────────────────────────────────────────────────────────────────────────

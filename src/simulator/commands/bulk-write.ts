@@ -8,7 +8,7 @@ import { fail } from './errors.ts';
 import { cursorOptions } from './find.ts';
 import { checkCollectionName, checkDbName, splitNamespace } from './namespaces.ts';
 import type { RecordedStatement } from './sessions.ts';
-import { checkBatchSize, checkRetryable, prepareInsert, runBatch, type Statement } from './write-batch.ts';
+import { checkBatchSize, checkRetryable, runBatch, type Statement } from './write-batch.ts';
 import { deleteOne, updateSpec } from './writes.ts';
 
 const NS = 'admin.$cmd.bulkWrite';
@@ -122,8 +122,7 @@ function runInsert(
   totals: Totals,
   note: (fields: Document) => void,
 ): void {
-  const document = prepareInsert(call, operation.given['document']);
-  noteWrite(call, call.view.insert(operation.ns, document, writeContext(call, stmtId)));
+  noteWrite(call, call.view.insert(operation.ns, operation.given['document'], writeContext(call, stmtId)));
   totals.nInserted += 1;
   note({ n: 1 });
 }
@@ -171,14 +170,14 @@ function replay(
   }
 }
 
-function runBulkWrite(call: Call): Document {
+async function runBulkWrite(call: Call): Promise<Document> {
   if (Number.parseInt(call.node.version, 10) < 8) throw fail(59, "no such command: 'bulkWrite'");
   const { command: given } = call;
   checkBatchSize((given['ops'] as Document[]).length);
   const operations = parseOperations(call);
   const totals: Totals = { nErrors: 0, nInserted: 0, nMatched: 0, nModified: 0, nUpserted: 0, nDeleted: 0 };
   const results: Document[] = [];
-  const outcome = runBatch(call, operations.length, (index) =>
+  const outcome = await runBatch(call, operations.length, (index) =>
     runOperation(call, operations[index]!, index, totals, results),
   );
   for (const { index, code, errmsg, ...extra } of outcome.writeErrors) {

@@ -14,6 +14,7 @@ import type {
 } from '../contracts.ts';
 import { checkShape, maxTimeMillis, type Shape, toNumber } from './arguments.ts';
 import { checkWriteConcern, readLevel } from './concerns.ts';
+import { retryConflicts } from './conflicts.ts';
 import { fail, interruption, throwIfAborted } from './errors.ts';
 import { type CommandServices, createCommandServices } from './services.ts';
 import { enterRetryable, numberOf, type Session } from './sessions.ts';
@@ -97,7 +98,8 @@ async function runCommand(definition: CommandDefinition, context: CommandContext
   const call = makeCall(definition, context, services, session);
   checkWriteConcern(given['writeConcern'], node.replication);
   throwIfAborted(context.signal);
-  const reply = await definition.run(call);
+  const writes = definition.access === 'write';
+  const reply = await (writes ? retryConflicts(call, () => definition.run(call)) : definition.run(call));
   await confirmLinearizable(call);
   return reply;
 }

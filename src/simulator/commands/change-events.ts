@@ -201,7 +201,7 @@ function commandEvent(op: Op, options: EventOptions): Body | null {
     case 'dropDatabase':
       return droppedDatabase(db, options.scope);
     default:
-      return options.expanded && watches(options.scope, ns) ? expandedEvent(name, ns, op.o) : null;
+      return options.expanded && watches(options.scope, ns) ? expandedEvent(name, ns, op) : null;
   }
 }
 
@@ -229,7 +229,7 @@ function renameEvent(op: Op, options: EventOptions): Body | null {
   };
 }
 
-function expandedEvent(name: string, ns: string, o: Document): Body | null {
+function expandedEvent(name: string, ns: string, { o, o2 }: Op): Body | null {
   const { [name]: _first, ...rest } = o;
   switch (name) {
     case 'create':
@@ -242,7 +242,7 @@ function expandedEvent(name: string, ns: string, o: Document): Body | null {
       };
     }
     case 'dropIndexes': {
-      const indexes = [{ v: 2, name: o['index'], ...(isDocument(o['key']) ? { key: o['key'] } : {}) }];
+      const indexes = [isDocument(o2) ? o2 : { name: o['index'] }];
       return { operationType: 'dropIndexes', fields: { ns: nsField(ns), operationDescription: { indexes } } };
     }
     case 'collMod':

@@ -21,7 +21,6 @@ import { splitNamespace } from './namespaces.ts';
 import { pipe } from './pipe.ts';
 import { decodeToken, encodeToken, mark, type Position } from './resume-token.ts';
 import { markChangeStream } from './services.ts';
-import { viewOf } from './views.ts';
 
 /** Stages that may follow `$changeStream`. */
 const ALLOWED: ReadonlySet<string> = new Set([
@@ -161,7 +160,7 @@ function scopeOf(call: Call, pipeline: Pipeline, cluster: boolean): Scope {
     throw fail(73, `$changeStream may not be opened on the internal ${db} database`);
   }
   if (pipeline.ns === null) return { kind: 'database', db };
-  if (viewOf(call.data, pipeline.ns)) {
+  if (call.data.info(pipeline.ns)?.type === 'view') {
     throw fail(166, `Namespace ${pipeline.ns} is a view, not a collection`);
   }
   const { collection } = splitNamespace(pipeline.ns);
@@ -228,7 +227,7 @@ function historyLost(): Error {
 /** The last entry before a time; reading goes on after it. */
 function entryBefore(call: Call, ts: Timestamp): OpTime | null {
   const last = call.data.lastApplied();
-  if (last !== null && last.ts.lessThan(ts)) return last;
+  if (last?.ts.lessThan(ts)) return last;
   let before: OpTime | null = null;
   for (;;) {
     const page = call.data.oplogAfter(before, PAGE);

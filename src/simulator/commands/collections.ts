@@ -81,28 +81,8 @@ function runCreate(call: Call): Document {
   const ns = namespaceOf(given, db, true);
   checkCreate(given);
   const options = collectionOptions(given);
-  const present = call.data.info(ns);
-  if (present && call.transaction === null && sameOptions(present.options, options)) return {};
-  if (present) {
-    throw fail(
-      48,
-      `namespace ${ns} already exists, but with different options: ${JSON.stringify(present.options)}`,
-    );
-  }
   noteWrite(call, call.view.create(ns, options, writeContext(call)));
   return {};
-}
-
-/** Creating the same collection again is no error; options are compared as text, defaults left out. */
-function sameOptions(left: Document, right: Document): boolean {
-  const text = (options: Document) =>
-    JSON.stringify(
-      Object.entries(options)
-        .filter(([key]) => key !== 'idIndex')
-        .map(([key, value]) => [key, toNumber(value) ?? value])
-        .sort(),
-    );
-  return text(left) === text(right);
 }
 
 const create = command({

@@ -107,7 +107,9 @@ function keepImage(call: Call, outcome: Outcome): void {
   const { retryable } = call;
   if (retryable === null || !retryable.session.statements.has(0)) return;
   const { lastErrorObject, value } = outcome;
-  const noop = call.data.appendNoop({ findAndModifyImage: { lastErrorObject, value } }, writeContext(call));
+  const { lsid } = retryable.session;
+  const image = { findAndModifyImage: { lastErrorObject, value }, lsid, txnNumber: retryable.txnNumber };
+  const noop = call.data.appendNoop(image, writeContext(call));
   call.lastWrite = { ts: noop.ts, t: noop.t };
 }
 

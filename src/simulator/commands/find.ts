@@ -8,7 +8,6 @@ import { type CursorOptions, FIRST_BATCH, staticSource } from './cursors.ts';
 import { fail } from './errors.ts';
 import { namespaceOf } from './namespaces.ts';
 import { tailableSource } from './tailable.ts';
-import { aggregateView, distinctInView, viewOf } from './views.ts';
 
 const FIND_SHAPE: Shape = {
   find: rule.any,
@@ -91,8 +90,7 @@ function runFind(call: Call): Document {
       awaitData: toBoolean(given['awaitData']),
     });
   }
-  const view = viewOf(call.data, ns);
-  const documents = view ? aggregateView(call, ns, view, spec) : call.view.find(ns, spec);
+  const documents = call.view.find(ns, spec);
   const limited = single ? documents.slice(0, batchSize) : documents;
   const complete = single || isIdLookup(spec) || (spec.limit !== undefined && documents.length >= spec.limit);
   const extra = call.atClusterTime === null ? {} : { atClusterTime: call.atClusterTime };
@@ -148,10 +146,9 @@ function runCount(call: Call): Document {
     ...(given['hint'] === undefined ? {} : { hint: given['hint'] }),
     ...(given['collation'] === undefined ? {} : { collation: given['collation'] }),
   };
-  const view = viewOf(call.data, ns);
-  const all = view
-    ? aggregateView(call, ns, view, spec).length
-    : Object.keys(query).length === 0 && given['hint'] === undefined && call.transaction === null
+  const counted = Object.keys(query).length === 0 && spec.hint === undefined && call.transaction === null;
+  const all =
+    counted && call.data.info(ns)?.type === 'collection'
       ? call.data.count(ns)
       : call.view.countMatching(ns, query, spec as Document);
   const skipped = Math.max(0, all - skip);
@@ -185,14 +182,11 @@ function runDistinct(call: Call): Document {
   const { command: given } = call;
   const ns = namespaceOf(given, call.db);
   const query: Document = given['query'] ?? {};
-  const view = viewOf(call.data, ns);
   const options = {
     ...(given['collation'] === undefined ? {} : { collation: given['collation'] }),
     ...(given['hint'] === undefined ? {} : { hint: given['hint'] }),
   };
-  const values = view
-    ? distinctInView(call, view, given['key'], query)
-    : call.view.distinct(ns, given['key'], query, options);
+  const values = call.view.distinct(ns, given['key'], query, options);
   return { values, ...(call.atClusterTime === null ? {} : { atClusterTime: call.atClusterTime }) };
 }
 

@@ -6,7 +6,6 @@ import { isDocument, typeName } from './arguments.ts';
 import { type Call, noteWrite, privilege, writeContext } from './call.ts';
 import { fail } from './errors.ts';
 import { checkCollectionName, splitNamespace } from './namespaces.ts';
-import { prepareInsert } from './write-batch.ts';
 
 /** A pipeline's last stage, when it writes. */
 export interface OutputStage {
@@ -81,7 +80,7 @@ function replaceCollection(call: Call, target: string, documents: readonly Docum
       present === undefined ? [] : data.indexes(target).filter((index) => index['name'] !== '_id_');
     if (indexes.length > 0) noteWrite(call, data.createIndexes(temporary, indexes, writeContext(call)));
     for (const document of documents) {
-      noteWrite(call, data.insert(temporary, prepareInsert(call, document), writeContext(call)));
+      noteWrite(call, data.insert(temporary, document, writeContext(call)));
     }
     noteWrite(call, data.rename(temporary, target, true, writeContext(call)));
   } catch (failure) {
@@ -102,7 +101,7 @@ function mergeInto(call: Call, target: string, body: Document, documents: readon
     const present = call.data.find(target, { filter, limit: 1 })[0];
     if (present !== undefined) mergeMatched(call, target, filter, document, whenMatched, body['let']);
     else if (whenNotMatched === 'insert') {
-      noteWrite(call, call.data.insert(target, prepareInsert(call, document), writeContext(call)));
+      noteWrite(call, call.data.insert(target, document, writeContext(call)));
     } else if (whenNotMatched === 'fail') {
       throw fail(
         13113,

@@ -110,6 +110,7 @@ export class Sessions {
 
   /** Takes a session's numbers from an applied oplog entry. */
   observe(entry: OplogEntry): void {
+    if (entry.op === 'n') this.observeImage(entry);
     if (entry.lsid === undefined || entry.txnNumber === undefined) return;
     const session = this.get(entry.lsid);
     if (session.lastUsed === 0) session.lastUsed = entry.wall.getTime();
@@ -118,6 +119,14 @@ export class Sessions {
     if (number > session.txnNumber)
       renumber(session, number, isTransaction(entry) ? 'transaction' : 'retryable');
     record(session, entry);
+  }
+
+  /** What findAndModify answered travels in a no-op after its write. */
+  private observeImage(entry: OplogEntry): void {
+    const { findAndModifyImage: image, lsid, txnNumber } = entry.o;
+    if (!isDocument(image) || lsid === undefined) return;
+    const session = this.get(lsid);
+    if (toBigInt(txnNumber) === session.txnNumber) session.images.set(0, image);
   }
 
   /** Forgets all numbers and reads them from the oplog again: at start, after a rollback or an initial sync. */
@@ -159,10 +168,6 @@ function record(session: Session, entry: OplogEntry): void {
     return;
   }
   const stmtId = Number(entry.stmtId ?? 0);
-  if (entry.op === 'n') {
-    if (isDocument(entry.o['findAndModifyImage'])) session.images.set(stmtId, entry.o['findAndModifyImage']);
-    return;
-  }
   const id: unknown = entry.o2?.['_id'] ?? entry.o['_id'];
   session.statements.set(stmtId, { op: entry.op, id, opTime });
 }

@@ -1,16 +1,14 @@
 /** What insert, update, delete and bulkWrite share: statements in order, their errors, and answers from a session's history. */
 import type { Document } from 'bson';
-import { calculateObjectSize, Long, ObjectId } from 'bson';
-import { isDocument, toBoolean, toNumber, typeName } from './arguments.ts';
-import { type Call, stampFor } from './call.ts';
+import { toBoolean, toNumber } from './arguments.ts';
+import type { Call } from './call.ts';
+import { retryConflicts } from './conflicts.ts';
 import { asServerError, fail, throwIfAborted } from './errors.ts';
 import type { RecordedStatement } from './sessions.ts';
 import { abortTransaction } from './transactions.ts';
 
 /** Statements in one write command. */
 export const MAX_BATCH = 100_000;
-/** The largest stored document. */
-const MAX_DOCUMENT_BYTES = 16 * 1024 * 1024;
 
 /** Errors that end a whole write command instead of becoming an entry of `writeErrors`. */
 const ENDS_COMMAND: ReadonlySet<number> = new Set([
@@ -37,17 +35,18 @@ export interface Statement {
 }
 
 /** Runs statements in order until the end or, when ordered, the first error. */
-export function runBatch(
+export async function runBatch(
   call: Call,
   size: number,
   statement: (index: number) => Statement,
   ordered = call.command['ordered'] === undefined || toBoolean(call.command['ordered']),
-): BatchOutcome {
+): Promise<BatchOutcome> {
   const outcome: BatchOutcome = { writeErrors: [], retriedStmtIds: [] };
   for (let index = 0; index < size; index += 1) {
     throwIfAborted(call.context.signal);
     try {
-      runStatement(call, statement(index), stmtIdOf(call.command, index), outcome);
+      const stmtId = stmtIdOf(call.command, index);
+      await retryConflicts(call, () => runStatement(call, statement(index), stmtId, outcome));
     } catch (failure) {
       outcome.writeErrors.push(writeError(call, index, failure));
       if (ordered || call.transaction !== null) break;
@@ -105,38 +104,5 @@ export function batchFields(outcome: BatchOutcome): Document {
 export function checkRetryable(call: Call, multi: boolean): void {
   if (multi && call.retryable !== null) {
     throw fail(72, 'Cannot use (or request) retryable writes with multi=true');
-  }
-}
-
-/** A document as it is stored: `_id` first and made where it is missing, empty top-level timestamps filled. */
-export function prepareInsert(call: Call, given: Document): Document {
-  if (calculateObjectSize(given) > MAX_DOCUMENT_BYTES) {
-    throw fail(
-      2,
-      `object to insert too large. size in bytes: ${calculateObjectSize(given)}, max size: ${MAX_DOCUMENT_BYTES}`,
-    );
-  }
-  checkId(given['_id']);
-  const document: Document = { _id: given['_id'] === undefined ? new ObjectId() : given['_id'] };
-  for (const [key, value] of Object.entries(given)) {
-    if (key === '_id') continue;
-    document[key] = isEmptyTimestamp(value) ? stampFor(call)().ts : value;
-  }
-  return document;
-}
-
-function isEmptyTimestamp(value: unknown): boolean {
-  return typeName(value) === 'timestamp' && Long.fromValue(value as Long).isZero();
-}
-
-function checkId(id: unknown): void {
-  const type = typeName(id);
-  if (type === 'array' || type === 'regex') {
-    throw fail(53, `The '_id' value cannot be of type ${type}`);
-  }
-  if (!isDocument(id)) return;
-  const dollar = Object.keys(id).find((key) => key.startsWith('$'));
-  if (dollar !== undefined && !['$ref', '$id', '$db'].includes(dollar)) {
-    throw fail(52, `_id fields may not contain '$'-prefixed fields: ${dollar} is not valid for storage.`);
   }
 }

@@ -5,14 +5,7 @@ import { checkShape, isDocument, required, rule, type Shape, toBoolean, toNumber
 import { type Call, command, count, noteWrite, onCollection, writeContext, writeStamp } from './call.ts';
 import { fail } from './errors.ts';
 import { namespaceOf } from './namespaces.ts';
-import {
-  batchFields,
-  checkBatchSize,
-  checkRetryable,
-  prepareInsert,
-  runBatch,
-  type Statement,
-} from './write-batch.ts';
+import { batchFields, checkBatchSize, checkRetryable, runBatch, type Statement } from './write-batch.ts';
 
 const BATCH_SHAPE: Shape = {
   ordered: rule.flag,
@@ -27,17 +20,14 @@ const BATCH_SHAPE: Shape = {
 
 // ── insert ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-function runInsert(call: Call): Document {
+async function runInsert(call: Call): Promise<Document> {
   const ns = namespaceOf(call.command, call.db, true);
   const documents: Document[] = call.command['documents'];
   checkBatchSize(documents.length);
   let n = 0;
-  const outcome = runBatch(call, documents.length, (index) => ({
+  const outcome = await runBatch(call, documents.length, (index) => ({
     run: (stmtId) => {
-      noteWrite(
-        call,
-        call.view.insert(ns, prepareInsert(call, documents[index]!), writeContext(call, stmtId)),
-      );
+      noteWrite(call, call.view.insert(ns, documents[index]!, writeContext(call, stmtId)));
       n += 1;
     },
     replay: () => {
@@ -84,13 +74,13 @@ function parseDelete(given: Document): DeleteStatement {
   return { ...(given as DeleteStatement), limit };
 }
 
-function runDelete(call: Call): Document {
+async function runDelete(call: Call): Promise<Document> {
   const ns = namespaceOf(call.command, call.db, true);
   const statements = (call.command['deletes'] as Document[]).map(parseDelete);
   checkBatchSize(statements.length);
   for (const statement of statements) checkRetryable(call, statement.limit === 0);
   let n = 0;
-  const outcome = runBatch(call, statements.length, (index) => ({
+  const outcome = await runBatch(call, statements.length, (index) => ({
     run: (stmtId) => {
       n += deleteOne(call, ns, statements[index]!, stmtId);
     },
@@ -215,7 +205,7 @@ function updateStatement(
   };
 }
 
-function runUpdate(call: Call): Document {
+async function runUpdate(call: Call): Promise<Document> {
   const ns = namespaceOf(call.command, call.db, true);
   const updates: Document[] = call.command['updates'];
   checkBatchSize(updates.length);
@@ -224,7 +214,7 @@ function runUpdate(call: Call): Document {
     checkRetryable(call, toBoolean(given['multi']));
   }
   const totals: UpdateTotals = { n: 0, nModified: 0, upserted: [] };
-  const outcome = runBatch(call, updates.length, (index) =>
+  const outcome = await runBatch(call, updates.length, (index) =>
     updateStatement(call, ns, updates[index]!, index, totals),
   );
   return {
