@@ -1,0 +1,39 @@
+import type { Desired, Observed, State, Step } from '../clusters/index.ts';
+import type { Agents, Clock, Log, Secrets, Store } from '../engine/ports.ts';
+import type { Provider } from '../engine/provider.ts';
+
+/** Who is asking: the token's name and what its role permits. */
+export interface Identity {
+  readonly name: string;
+  readonly role: 'admin' | 'operator' | 'viewer';
+}
+
+/** What the REST API needs; a `main` gives it. */
+export interface ApiDeps {
+  readonly store: Store;
+  readonly secrets: Secrets;
+  readonly agents: Agents;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly provider: Provider<Desired, State, Observed, Step>;
+  /** Throws TokenUnknown, TokenExpired. */
+  readonly authenticate: (token: string) => Promise<Identity>;
+  /** A one-time token for a host to join with (its name, or `*`), and what an agent is started with. */
+  readonly createJoinToken: (host: string, ttlMillis: number) => Promise<JoinInvitation>;
+  /** A sealed secret was written or removed: users that refer to it are looked at again. */
+  readonly secretChanged: (name: string) => void;
+  /** Members a host carries, `namespace/name`, as far as the engine knows. */
+  readonly membersOn: (host: string) => readonly string[];
+  /** Prometheus text. */
+  readonly metrics: () => Promise<string>;
+  /** Store and engine work. */
+  readonly ready: () => Promise<boolean>;
+  readonly version: string;
+}
+
+export interface JoinInvitation {
+  readonly token: string;
+  readonly expiresAt: string;
+  readonly urls: readonly string[];
+  readonly caFingerprint: string;
+}

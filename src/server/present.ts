@@ -1,0 +1,103 @@
+/** Objects on the wire: Kubernetes' shape, with nothing in it that is null. */
+
+import type { HostReport, StoredEvent, StoredObject } from '../engine/ports.ts';
+import { API_VERSION } from '../model/index.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** An object as the API gives it. */
+export function presentObject(object: StoredObject): Json {
+  const { deletionTimestamp, labels, annotations, finalizers, ...rest } = object.metadata;
+  return {
+    apiVersion: API_VERSION,
+    kind: object.kind,
+    metadata: {
+      ...rest,
+      ...(Object.keys(labels).length > 0 ? { labels } : {}),
+      ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
+      ...(finalizers.length > 0 ? { finalizers } : {}),
+      ...(deletionTimestamp === null ? {} : { deletionTimestamp }),
+    },
+    spec: object.spec,
+    ...(object.status === null ? {} : { status: object.status }),
+  };
+}
+
+/** A list of one kind. */
+export function presentList(
+  kind: string,
+  items: readonly Json[],
+  resourceVersion: string,
+  next: string | null,
+): Json {
+  return {
+    apiVersion: API_VERSION,
+    kind: `${kind}List`,
+    metadata: { resourceVersion, ...(next === null ? {} : { continue: next }) },
+    items,
+  };
+}
+
+/** An event as a read-only object. */
+export function presentEvent(event: StoredEvent): Json {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Event',
+    metadata: {
+      namespace: event.namespace,
+      name: event.id,
+      uid: event.id,
+      generation: 1,
+      resourceVersion: '0',
+      creationTimestamp: new Date(event.firstAt).toISOString(),
+    },
+    spec: {
+      regarding: event.regarding,
+      type: event.type,
+      reason: event.reason,
+      message: event.message,
+      count: event.count,
+      firstTimestamp: new Date(event.firstAt).toISOString(),
+      lastTimestamp: new Date(event.at).toISOString(),
+    },
+  };
+}
+
+/** A host with what its agent says now; the stored object holds only what people asked for. */
+export function presentHost(
+  object: StoredObject,
+  report: HostReport | null,
+  members: readonly string[],
+): Json {
+  const base = presentObject(object);
+  if (report === null)
+    return {
+      ...base,
+      status: {
+        phase: 'Pending',
+        connected: false,
+        members,
+        message: 'its agent has not connected since this control plane started',
+      },
+    };
+  const { facts } = report;
+  return {
+    ...base,
+    status: {
+      phase: report.connected ? 'Ready' : 'Degraded',
+      address: facts.address,
+      connected: report.connected,
+      lastSeen: new Date(report.seenAt).toISOString(),
+      agentVersion: facts.agentVersion,
+      os: facts.os,
+      cpus: facts.cpus,
+      memoryBytes: facts.memoryBytes,
+      diskTotalBytes: facts.diskTotalBytes,
+      diskFreeBytes: facts.diskFreeBytes,
+      ...(facts.fingerprint === null ? {} : { fingerprint: facts.fingerprint }),
+      executables: facts.executables,
+      members,
+      memberCount: members.length,
+    },
+  };
+}
