@@ -52,7 +52,7 @@ export async function startMongod(input: StartInput): Promise<void> {
     process.exitCode = await forkAndWait();
     return;
   }
-  process.title = ['mongod', ...input.argv].join(' ');
+  setProcessName(input.argv);
   const log = openLog(input);
   try {
     await serve(input, parameters, tls, log);
@@ -77,10 +77,10 @@ async function serve(
   const folder = await openFolder(input, log);
   const data = await openData(folder);
   const shutdown = new Shutdown({ log, folder, data });
-  // Until the node is complete, connections wait in the listener's hands.
+  // The port is taken before the node is complete; who comes too early must come again.
   let server: Server | null = null;
   const listener = new Listener(tls, {
-    onAccepted: (socket, peer) => server?.onAccepted(socket, peer) ?? socket.destroy(),
+    onAccepted: (socket, peer) => (server === null ? socket.destroy() : server.onAccepted(socket, peer)),
     onRefused: (...why) => server?.onRefused(...why),
   });
   shutdown.listener = listener;
@@ -102,6 +102,16 @@ async function serve(
   }
   onSignals(log, shutdown);
   reportReady();
+}
+
+/** `ps` shows the command line as it was given, and `mongod` as the name, like the real one. */
+function setProcessName(argv: readonly string[]): void {
+  process.title = ['mongod', ...argv].join(' ');
+  try {
+    writeFileSync('/proc/self/comm', 'mongod');
+  } catch {
+    // Only Linux has it.
+  }
 }
 
 // ── steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
