@@ -87,7 +87,8 @@ export const timestampText = (): z.ZodString =>
 
 /** A whole number within bounds; the message names them. */
 export function wholeNumber(least: number, most: number): z.ZodInt {
-  const error = `must be a whole number from ${least} to ${most}`;
+  const error =
+    most === least + 1 ? `must be ${least} or ${most}` : `must be a whole number from ${least} to ${most}`;
   return z
     .int({ error: (issue) => (issue.input === undefined ? undefined : error) })
     .min(least, { error })

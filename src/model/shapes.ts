@@ -25,13 +25,21 @@ export function fieldsOf(schema: AnySchema): ReadonlyMap<string, AnySchema> {
   const bare = unwrap(schema);
   if (bare instanceof z.ZodObject) return new Map(Object.entries(bare.shape as Record<string, AnySchema>));
   const fields = new Map<string, AnySchema>();
-  if (bare instanceof z.ZodUnion) {
-    for (const option of bare.options) {
-      for (const [name, field] of fieldsOf(option as AnySchema))
-        if (!fields.has(name)) fields.set(name, field);
+  if (!(bare instanceof z.ZodUnion)) return fields;
+  for (const option of bare.options) {
+    for (const [name, field] of fieldsOf(option as AnySchema)) {
+      const known = fields.get(name);
+      fields.set(name, known === undefined ? field : alternatives(known, field));
     }
   }
   return fields;
+}
+
+// The field that tells the options apart has another literal in each: together they are its accepted values.
+function alternatives(known: AnySchema, field: AnySchema): AnySchema {
+  if (!(unwrap(field) instanceof z.ZodLiteral)) return known;
+  const values = [...new Set([...optionsOf(known), ...optionsOf(field)])];
+  return z.enum(values).describe(descriptionOf(known));
 }
 
 /** The schema found by following a path of field names and list indexes, or undefined. */
@@ -85,8 +93,10 @@ export function descriptionOf(schema: AnySchema): string {
   }
 }
 
+const OPTIONAL = new Set(['optional', 'default', 'prefault']);
+
 function isRequired(schema: AnySchema): boolean {
-  return schema._zod.optin !== 'optional';
+  return !OPTIONAL.has(schema._zod.def.type);
 }
 
 function defaultOf(schema: AnySchema): unknown {

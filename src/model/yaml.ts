@@ -57,33 +57,27 @@ const START: Position = { line: 1, column: 1 };
 export function parseDocuments(text: string, file: string): ParsedFile {
   if (text.length > MAX_SOURCE_LENGTH)
     return refused(file, START, `is larger than ${MAX_SOURCE_LENGTH} characters`);
-  if (deepestFlow(text) > MAX_DEPTH) return refused(file, START, `is nested deeper than ${MAX_DEPTH} levels`);
+  if (isTooDeep(text)) return refused(file, START, TOO_DEEP);
   const counter = new LineCounter();
-  const at = (offset: number): Position => {
+  const place = (offset: number): Position => {
     const { line, col } = counter.linePos(offset);
     return { line: Math.max(1, line), column: Math.max(1, col) };
   };
-  const parsed = parseAllDocuments(text, {
-    lineCounter: counter,
-    uniqueKeys: true,
-    prettyErrors: false,
-    strict: true,
-    version: '1.2',
-  });
-  const list = Array.isArray(parsed) ? parsed : [];
-  if (list.length > MAX_DOCUMENTS) return refused(file, START, `has more than ${MAX_DOCUMENTS} documents`);
+  const parsed = parseAll(text, counter);
+  if (parsed === undefined) return refused(file, START, TOO_DEEP);
+  if (parsed.length > MAX_DOCUMENTS) return refused(file, START, `has more than ${MAX_DOCUMENTS} documents`);
   const documents: SourceDocument[] = [];
   const problems: SourceProblem[] = [];
-  for (const document of list) {
+  for (const document of parsed) {
     const errors = document.errors.map((error) => ({
       file,
-      position: at(error.pos[0]),
+      position: place(error.pos[0]),
       path: '',
       message: syntaxMessage(error.code, error.message),
     }));
     problems.push(...errors);
     if (errors.length > 0) continue;
-    readDocument(document, file, at, documents, problems);
+    readDocument(document, file, place, documents, problems);
   }
   return { documents, problems };
 }
@@ -93,18 +87,35 @@ const refused = (file: string, position: Position, message: string): ParsedFile 
   problems: [{ file, position, path: '', message }],
 });
 
+function parseAll(text: string, lineCounter: LineCounter): YamlDocument[] | undefined {
+  try {
+    const parsed = parseAllDocuments(text, {
+      lineCounter,
+      uniqueKeys: true,
+      prettyErrors: false,
+      strict: true,
+      version: '1.2',
+      logLevel: 'error',
+    });
+    return Array.isArray(parsed) ? parsed : [];
+  } catch {
+    // Out of stack: some nesting that the quick look did not see.
+    return undefined;
+  }
+}
+
 type YamlDocument = ReturnType<typeof parseAllDocuments>[number];
 
 function readDocument(
   document: YamlDocument,
   file: string,
-  at: (offset: number) => Position,
+  place: (offset: number) => Position,
   documents: SourceDocument[],
   problems: SourceProblem[],
 ): void {
   const root = document.contents as Node | null;
   if (root === null || (isScalar(root) && root.value === null)) return;
-  const start = at(root.range?.[0] ?? 0);
+  const start = place(root.range?.[0] ?? 0);
   let value: unknown;
   try {
     value = document.toJS({ maxAliasCount: MAX_ALIASES });
@@ -119,7 +130,7 @@ function readDocument(
     return;
   }
   const add = (item: unknown, node: unknown): void => {
-    const locate = (path: string): Position => at(find(node, path) ?? root.range?.[0] ?? 0);
+    const locate = (path: string): Position => place(find(node, path)?.offset ?? root.range?.[0] ?? 0);
     documents.push({ file, index: documents.length, value: item, locate });
   };
   if (value['kind'] === 'List' && Array.isArray(value['items'])) {
@@ -130,27 +141,50 @@ function readDocument(
   }
 }
 
-// Paths are texts and keys may hold dots (`net.tls.mode`), so every key that begins the rest of the path is tried.
-function find(node: unknown, path: string): number | undefined {
-  if (path === '') return offsetOf(node);
+/** How far a path could be followed, and where that is. */
+interface Found {
+  readonly offset: number;
+  readonly matched: number;
+}
+
+// Paths are texts and keys may hold dots (`net.tls.mode`), so every key that begins the rest of the path is tried and
+// the one that leads farthest wins.
+function find(node: unknown, path: string): Found | undefined {
+  if (path === '') return at(offsetOf(node), 0);
   if (isSeq(node)) {
     const match = /^\[(\d+)\]\.?/.exec(path);
     const item = match === null ? undefined : node.items[Number(match[1])];
     if (match === null || item === undefined) return undefined;
-    return find(item, path.slice(match[0].length)) ?? offsetOf(item);
+    const rest = path.slice(match[0].length);
+    return farther(find(item, rest), at(offsetOf(item), 0), match[0].length);
   }
   if (!isYamlMap(node)) return undefined;
-  for (const pair of node.items as Pair<unknown, unknown>[]) {
-    const key = isScalar(pair.key) ? String(pair.key.value) : undefined;
-    if (key === undefined || !path.startsWith(key)) continue;
-    const rest = path.slice(key.length);
-    if (rest === '')
-      return isScalar(pair.value) && pair.value.value !== null ? offsetOf(pair.value) : offsetOf(pair.key);
-    if (rest.startsWith('.') || rest.startsWith('[')) {
-      return find(pair.value, rest.replace(/^\./, '')) ?? offsetOf(pair.key);
-    }
+  const tried = (node.items as Pair<unknown, unknown>[]).flatMap((pair) => findInPair(pair, path) ?? []);
+  return tried.reduce<Found | undefined>(
+    (best, next) => (best !== undefined && best.matched >= next.matched ? best : next),
+    undefined,
+  );
+}
+
+function findInPair(pair: Pair<unknown, unknown>, path: string): Found | undefined {
+  const key = isScalar(pair.key) ? String(pair.key.value) : undefined;
+  if (key === undefined || !path.startsWith(key)) return undefined;
+  const rest = path.slice(key.length);
+  if (rest === '') {
+    const single = isScalar(pair.value) && pair.value.value !== null;
+    return at(offsetOf(single ? pair.value : pair.key), key.length);
   }
-  return undefined;
+  if (!rest.startsWith('.') && !rest.startsWith('[')) return undefined;
+  const below = rest.replace(/^\./, '');
+  return farther(find(pair.value, below), at(offsetOf(pair.key), 0), path.length - below.length);
+}
+
+const at = (offset: number | undefined, matched: number): Found | undefined =>
+  offset === undefined ? undefined : { offset, matched };
+
+function farther(deeper: Found | undefined, here: Found | undefined, by: number): Found | undefined {
+  const found = deeper ?? here;
+  return found === undefined ? undefined : { offset: found.offset, matched: found.matched + by };
 }
 
 function offsetOf(node: unknown): number | undefined {
@@ -175,13 +209,15 @@ function syntaxMessage(code: string, original: string): string {
   return `is not valid YAML: ${code.toLowerCase().replaceAll('_', ' ')}${original === '' ? '' : ' here'}`;
 }
 
-// Counted before parsing, since the parser is recursive and would run out of stack on a wall of brackets.
-function deepestFlow(text: string): number {
+const TOO_DEEP = `is nested deeper than ${MAX_DEPTH} levels`;
+
+// A quick look before parsing, since the parser is recursive and slow on a wall of brackets or dashes.
+function isTooDeep(text: string): boolean {
   let depth = 0;
-  let deepest = 0;
   for (const character of text) {
-    if (character === '[' || character === '{') deepest = Math.max(deepest, ++depth);
+    if (character === '[' || character === '{') depth++;
     else if (character === ']' || character === '}') depth = Math.max(0, depth - 1);
+    if (depth > MAX_DEPTH) return true;
   }
-  return deepest;
+  return /(?:[-?] +){100}/.test(text) || /^ {400}/m.test(text);
 }

@@ -31,8 +31,11 @@ const prefix = checkedText('team/db', (text) =>
   text.startsWith('/') || text.split('/').includes('..') ? 'must be relative and without ".."' : undefined,
 );
 
+const STORAGE_TYPE =
+  'S3 (or anything that speaks its protocol) or Filesystem (a folder mounted on every host of the cluster).';
+
 const s3Schema = z.strictObject({
-  type: z.literal('S3').describe('S3, or anything that speaks its protocol.'),
+  type: z.literal('S3').describe(STORAGE_TYPE),
   bucket: bucket.describe('Bucket.'),
   region: z.string().default('us-east-1').describe('Region of the bucket.'),
   endpointUrl: url.optional().describe('Address of an S3-compatible service; by default that of Amazon.'),
@@ -59,7 +62,7 @@ const s3Schema = z.strictObject({
     .describe('Encryption by the service.'),
 });
 const filesystemSchema = z.strictObject({
-  type: z.literal('Filesystem').describe('A folder that is mounted on every host of the cluster.'),
+  type: z.literal('Filesystem').describe(STORAGE_TYPE),
   path: absolutePath.describe('The folder, the same on every host.'),
 });
 

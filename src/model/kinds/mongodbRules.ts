@@ -3,7 +3,7 @@ import type { Problem } from '../../base/error.ts';
 import { findBuild, majorOf, resolveVersion, SUPPORTED_SERIES } from '../catalog.ts';
 import { managedKeyProblems } from '../managedKeys.ts';
 import { envelope } from '../meta.ts';
-import { isDnsLabel, isWholeInternet } from '../network.ts';
+import { isDnsLabel, isDnsName, isWholeInternet } from '../network.ts';
 import { booleanAt, isMap, type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
 import { parseDuration } from '../quantity.ts';
 import {
@@ -77,7 +77,8 @@ type Found = { problems: Problem[]; warnings: Problem[] };
 
 function checkName(document: Loose, problems: Problem[]): void {
   const name = textAt(document, 'metadata', 'name');
-  if (name === undefined || !/^[a-z0-9.-]+$/.test(name)) return;
+  // The schema says already what is wrong with a text that is no DNS name at all.
+  if (name === undefined || !isDnsName(name)) return;
   const path = 'metadata.name';
   const sharded = textAt(document, 'spec', 'type') === 'ShardedCluster';
   const most = sharded ? MAX_SHARDED_NAME_LENGTH : MAX_SET_NAME_LENGTH;
@@ -90,7 +91,10 @@ function checkName(document: Loose, problems: Problem[]): void {
     const message = `has ${name.length} characters, at most ${most} are accepted, since names of members and services derive from it`;
     problems.push({ path, message });
   } else if (!isDnsLabel(name)) {
-    problems.push({ path, message: 'must not contain dots and must end with a letter or digit' });
+    problems.push({
+      path,
+      message: 'must not contain dots, since names of members and services derive from it',
+    });
   }
 }
 

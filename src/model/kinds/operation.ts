@@ -5,62 +5,64 @@ import { commonStatus, envelope } from '../meta.ts';
 const target = { mongodbResourceRef: objectReference('MongoDB').describe('What it is done to.') } as const;
 const member = someText().describe('Name of the member, such as orders-1.');
 
+const TYPE_TEXT = 'What is to be done.';
+
 /** Imperative operations (A13.1), told apart by `type`. */
 export const operationSpecSchema = z.discriminatedUnion('type', [
   z.strictObject({
-    type: z.literal('Restart').describe('Restart members one by one.'),
+    type: z.literal('Restart').describe(TYPE_TEXT),
     ...target,
     members: z.array(someText()).default([]).describe('Only these; all when empty.'),
   }),
   z.strictObject({
-    type: z.literal('Replace').describe('Give a member a successor with a new index and an initial sync.'),
+    type: z.literal('Replace').describe(TYPE_TEXT),
     ...target,
     member,
   }),
   z.strictObject({
-    type: z.literal('RotateUsers').describe('Give system users new passwords.'),
+    type: z.literal('RotateUsers').describe(TYPE_TEXT),
     ...target,
     users: z.array(someText()).default([]).describe('Only these system users; all when empty.'),
   }),
   z.strictObject({
-    type: z.literal('RotateTLS').describe('Issue new member certificates, one member at a time.'),
+    type: z.literal('RotateTLS').describe(TYPE_TEXT),
     ...target,
   }),
   z.strictObject({
-    type: z.literal('RaiseFCV').describe('Raise the feature compatibility version.'),
+    type: z.literal('RaiseFCV').describe(TYPE_TEXT),
     ...target,
     version: z.string().optional().describe('Wanted version "X.Y"; by default that of the running binaries.'),
   }),
   z.strictObject({
-    type: z.literal('Backup').describe('Take a backup.'),
+    type: z.literal('Backup').describe(TYPE_TEXT),
     ...target,
     backup: nameText('orders-1').describe('Name of the Backup object.'),
   }),
   z.strictObject({
-    type: z.literal('DeleteBackup').describe('Delete a backup from its storage.'),
+    type: z.literal('DeleteBackup').describe(TYPE_TEXT),
     ...target,
     backup: nameText('orders-1').describe('Name of the Backup object.'),
   }),
   z.strictObject({
-    type: z.literal('Restore').describe('Replace the data by a backup.'),
+    type: z.literal('Restore').describe(TYPE_TEXT),
     ...target,
     restore: nameText('orders-1').describe('Name of the Restore object.'),
   }),
   z.strictObject({
-    type: z.literal('Suspend').describe('Stop all members, keep volumes and credentials.'),
+    type: z.literal('Suspend').describe(TYPE_TEXT),
     ...target,
   }),
   z.strictObject({
-    type: z.literal('Resume').describe('Start a suspended database on its volumes.'),
+    type: z.literal('Resume').describe(TYPE_TEXT),
     ...target,
   }),
-  z.strictObject({ type: z.literal('StartBalancer').describe('Start the balancer.'), ...target }),
+  z.strictObject({ type: z.literal('StartBalancer').describe(TYPE_TEXT), ...target }),
   z.strictObject({
-    type: z.literal('StopBalancer').describe('Stop the balancer until it is started again.'),
+    type: z.literal('StopBalancer').describe(TYPE_TEXT),
     ...target,
   }),
   z.strictObject({
-    type: z.literal('Move').describe('Move a member to another host.'),
+    type: z.literal('Move').describe(TYPE_TEXT),
     ...target,
     member,
     host: nameText('db4').optional().describe('Host to move it to; by default the platform chooses.'),

@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest';
+import { type BelayObject, validate, validateChange } from './index.ts';
+
+type Spec = Record<string, unknown>;
+const object = (spec: Spec = {}): BelayObject => {
+  const result = validate({
+    apiVersion: 'belay.dev/v1',
+    kind: 'MongoDB',
+    metadata: { name: 'orders' },
+    spec: { type: 'ReplicaSet', members: 3, ...spec },
+  });
+  if (result.object === undefined) throw new Error(JSON.stringify(result.problems));
+  return result.object;
+};
+const sharded = (spec: Spec = {}): BelayObject => {
+  const result = validate({
+    apiVersion: 'belay.dev/v1',
+    kind: 'MongoDB',
+    metadata: { name: 'orders' },
+    spec: {
+      type: 'ShardedCluster',
+      shardCount: 3,
+      mongodsPerShardCount: 3,
+      configServerCount: 3,
+      mongosCount: 2,
+      ...spec,
+    },
+  });
+  if (result.object === undefined) throw new Error(JSON.stringify(result.problems));
+  return result.object;
+};
+const changes = (before: BelayObject, after: BelayObject, status?: unknown): string[] =>
+  validateChange({ ...before, status }, after).problems.map(({ path, message }) => `${path}: ${message}`);
+
+test('an unchanged object has no problem', () => {
+  expect(validateChange(object(), object())).toEqual({ problems: [], warnings: [] });
+});
+
+test('B1.2 A6.5 the type cannot be changed', () => {
+  expect(changes(object(), sharded())[0]).toMatch(
+    /^spec.type: cannot be changed once created \(it is ReplicaSet\)/,
+  );
+});
+
+test('A6.5 shards cannot be removed, adding is fine', () => {
+  expect(changes(sharded(), sharded({ shardCount: 2 }))[0]).toMatch(/cannot shrink from 3 to 2/);
+  expect(changes(sharded(), sharded({ shardCount: 4 }))).toEqual([]);
+});
+
+test('A6.6 B2.9 volumes only grow, compared as sizes and not as text', () => {
+  const size = (text: string) => object({ storage: { size: text } });
+  expect(changes(size('20Gi'), size('10Gi'))[0]).toMatch(
+    /^spec.storage.size: cannot shrink from 20Gi to 10Gi/,
+  );
+  expect(changes(size('9Gi'), size('10Gi'))).toEqual([]);
+  expect(changes(size('1Gi'), size('1024Mi'))).toEqual([]);
+  expect(changes(size('1Gi'), size('1G'))).toHaveLength(1);
+});
+
+test('A8.4 S7 majors are neither skipped nor gone down', () => {
+  const version = (text: string) => object({ version: text });
+  expect(changes(version('6.0.29-23'), version('8.0.32-14'))[0]).toMatch(/in one step: upgrade to 7.0 first/);
+  expect(changes(version('8.0.32-14'), version('7.0.43-23'))[0]).toMatch(/downgrades across major versions/);
+  expect(changes(version('7.0.43-23'), version('8.0.32-14'))).toEqual([]);
+  const back = validateChange(version('8.0.32-14'), version('8.0.29-13'));
+  expect(back.problems).toEqual([]);
+  expect(back.warnings[0]?.message).toMatch(/is older than/);
+});
+
+test('A8.4 the next major waits for the old major to be in force', () => {
+  const [old, next] = [object({ version: '7.0.43-23' }), object({ version: '8.0.32-14' })];
+  expect(changes(old, next, { featureCompatibilityVersion: '6.0' })[0]).toMatch(
+    /while the feature compatibility version is 6.0: it must be 7.0/,
+  );
+  expect(changes(old, next, { featureCompatibilityVersion: '7.0' })).toEqual([]);
+});
+
+test('UPG-01 an FCV fits what runs now and is never lowered; a stuck one can be replaced', () => {
+  const fcv = (text: string | undefined, version = '8.0.32-14') =>
+    object({ version, featureCompatibilityVersion: text });
+  const status = { version: '8.0.32-14', featureCompatibilityVersion: '8.0' };
+  expect(changes(fcv('8.0'), fcv('7.0'), status)[0]).toMatch(/7.0 is lower than 8.0/);
+  expect(changes(fcv('7.0'), fcv('8.0'), { ...status, featureCompatibilityVersion: '7.0' })).toEqual([]);
+  const wrong = {
+    ...fcv('8.0'),
+    spec: { ...fcv('8.0').spec, featureCompatibilityVersion: '4.2.4' },
+  } as BelayObject;
+  expect(changes(wrong, fcv('7.0'), { featureCompatibilityVersion: '7.0' })).toEqual([]);
+});
+
+test('TLS is not turned off together with a change of members', () => {
+  const off = { security: { tls: { mode: 'disabled' } } };
+  expect(changes(object(), object({ ...off, members: 5 }))[0]).toMatch(
+    /^spec.security.tls.mode: cannot be turned off/,
+  );
+  expect(changes(object(), object(off))).toEqual([]);
+});
+
+test('a data source may be taken out, but not exchanged or added later', () => {
+  const from = (backup: string) => object({ dataSource: { backup } });
+  expect(changes(from('a'), object())).toEqual([]);
+  expect(changes(from('a'), from('b'))).toHaveLength(1);
+  expect(changes(object(), from('b'))).toHaveLength(1);
+});
+
+test('requests cannot be changed, a user stays with its database', () => {
+  const make = (kind: string, spec: Spec): BelayObject => {
+    const result = validate({ apiVersion: 'belay.dev/v1', kind, metadata: { name: 'a' }, spec });
+    if (result.object === undefined) throw new Error(JSON.stringify(result.problems));
+    return result.object;
+  };
+  const backup = (type: string) => make('Backup', { mongodbResourceRef: { name: 'orders' }, type });
+  expect(changes(backup('logical'), backup('physical'))).toEqual([
+    'spec: cannot be changed once created; create another object',
+  ]);
+  const user = (name: string, username: string) =>
+    make('MongoDBUser', { username, mongodbResourceRef: { name } });
+  expect(changes(user('orders', 'u1'), user('orders', 'u2'))).toEqual([]);
+  expect(changes(user('orders', 'u1'), user('other', 'u1'))).toHaveLength(1);
+});
