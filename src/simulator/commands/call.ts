@@ -278,7 +278,8 @@ async function runStatement(
   const snapshot = transaction.readConcern['level'] === 'snapshot' ? transaction.readTimestamp : null;
   const inside: Call = { ...call, view: transaction.view, transaction, atClusterTime: snapshot };
   const reply = await definition.run(inside);
-  if (session.transaction !== transaction) continueTransaction(session, session.txnNumber);
+  const ownError = reply['writeErrors'] !== undefined || Number(reply['nErrors'] ?? 0) > 0;
+  if (session.transaction !== transaction && !ownError) continueTransaction(session, session.txnNumber);
   return reply;
 }
 

@@ -117,9 +117,8 @@ function admits(point: FailPoint): boolean {
 
 function meansCommand(data: Document, context: CommandContext): boolean {
   const names: readonly unknown[] = data['failCommands'] ?? [];
-  const named = names.some(
-    (name) => name === context.name || (name === 'ismaster' && context.name === 'isMaster'),
-  );
+  const asked = context.name.toLowerCase();
+  const named = names.some((name) => String(name).toLowerCase() === asked);
   if (!named && !toBoolean(data['failAllCommands'])) return false;
   if (context.connection.internal && !toBoolean(data['failInternalCommands'])) return false;
   if (data['appName'] !== undefined && data['appName'] !== context.connection.appName) return false;
