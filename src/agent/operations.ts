@@ -1,0 +1,330 @@
+/**
+ * Infrastructure on this host: import, deploy and the two deletions. Each is journalled before it begins, done once
+ * whatever happens in between (S10), and can be asked about by its id for a long time.
+ */
+import { randomBytes } from 'node:crypto';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { asBelayError, BelayError } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import type { OperationFacts, OwnerMarker } from '../clusters/facts.ts';
+import type { ServiceSpec } from '../clusters/snapshot.ts';
+import type { Clock, HostOperation, Log } from '../engine/ports.ts';
+import type { Executables } from './executables.ts';
+import { readJson, removeQuietly, writeJson } from './files.ts';
+import { type Inventory, isId, sameOwner } from './inventory.ts';
+import type { Layout } from './layout.ts';
+import { OPERATIONS_KEPT } from './limits.ts';
+import { listenerOf } from './procfs.ts';
+
+interface Entry {
+  readonly operation: HostOperation;
+  readonly facts: OperationFacts;
+  readonly startedAt: Millis;
+  /** Ids decided before anything was made, so that a second try makes the same things. */
+  readonly ids: { readonly serviceId: string; readonly volumeId: string } | null;
+}
+
+export interface OperationsOptions {
+  readonly layout: Layout;
+  readonly inventory: Inventory;
+  readonly executables: Executables;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The service's process of this host, if it runs. */
+  readonly runningPid: (serviceId: string) => number | null;
+  /** A service was made or changed; its process follows. */
+  readonly serviceChanged: (serviceId: string) => void;
+  /** Stops the service's process and forgets the service; resolves when the process is gone. */
+  readonly stopService: (serviceId: string) => Promise<void>;
+  readonly changed: (id: string, clusterUid: string | null, facts: OperationFacts) => void;
+}
+
+export class Operations {
+  readonly #options: OperationsOptions;
+  readonly #entries = new Map<string, Entry>();
+  readonly #running = new Map<string, Promise<void>>();
+
+  /** Reads the journal. Call `resume` when all services are known. */
+  constructor(options: OperationsOptions) {
+    this.#options = options;
+    for (const entry of readJournal(options.layout)) this.#entries.set(entry.operation.id, entry);
+    this.#prune();
+  }
+
+  /** Goes on with what an earlier agent had begun. */
+  resume(): void {
+    for (const entry of this.#entries.values()) if (entry.facts.kind === 'running') this.#begin(entry);
+  }
+
+  /** Journals the operation and begins it; one that is known by its id is only begun once, however it ended. */
+  start(operation: HostOperation): void {
+    if (this.#entries.has(operation.id)) return;
+    const entry: Entry = {
+      operation,
+      facts: { kind: 'running', detail: operation.kind },
+      startedAt: this.#options.clock.now(),
+      ids: operation.kind === 'import' ? this.#placeFor(operation.spec) : null,
+    };
+    this.#save(entry);
+    this.#begin(entry);
+  }
+
+  /** How it stands; `unknown` when this host never heard of it or forgot it long ago. */
+  facts(id: string): OperationFacts {
+    return this.#entries.get(id)?.facts ?? { kind: 'unknown' };
+  }
+
+  /** Resolves when nothing is under way; for tests and an orderly stop. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#running.values());
+  }
+
+  #begin(entry: Entry): void {
+    const { id } = entry.operation;
+    const done = this.#carryOut(entry).then(
+      (result) => this.#end(entry, { kind: 'succeeded', result }),
+      (failure) => {
+        const { code, message } = asBelayError(failure);
+        this.#end(entry, { kind: 'failed', code, message });
+      },
+    );
+    this.#running.set(id, done);
+    void done.finally(() => this.#running.delete(id));
+  }
+
+  #end(entry: Entry, facts: OperationFacts): void {
+    const ended = { ...entry, facts };
+    const { id, kind } = entry.operation;
+    this.#options.log.info('operation', { id, kind, outcome: facts.kind });
+    try {
+      this.#save(ended);
+    } catch (failure) {
+      // A full disk: what is in memory stands; after a restart the operation runs again, which changes nothing.
+      this.#entries.set(id, ended);
+      this.#options.log.error('operation not journalled', { id, error: asBelayError(failure).message });
+    }
+    this.#options.changed(id, clusterOf(entry.operation), facts);
+  }
+
+  #carryOut(entry: Entry): Promise<Readonly<Record<string, string | number>>> {
+    const { operation } = entry;
+    switch (operation.kind) {
+      case 'import':
+        return this.#import(operation.spec, entry.ids ?? this.#placeFor(operation.spec));
+      case 'deploy':
+        return this.#deploy(operation.serviceId, operation.spec);
+      case 'deleteRuntime':
+        return this.#deleteRuntime(operation.serviceId, operation.clusterUid);
+      case 'deleteVolume':
+        return this.#deleteVolume(operation.volumeId, operation.clusterUid, operation.member);
+    }
+  }
+
+  // ── import ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** What is there already and ours is adopted (A3.4); the rest gets new ids. */
+  #placeFor(spec: ServiceSpec): { readonly serviceId: string; readonly volumeId: string } {
+    const { inventory } = this.#options;
+    const service = inventory.services().find((record) => sameOwner(record.owner, spec.owner));
+    const volumeId =
+      spec.volume.id ??
+      service?.volumeId ??
+      inventory.volumeIds().find((id) => {
+        const record = inventory.volume(id);
+        return record !== null && sameOwner(record.owner, spec.owner);
+      });
+    return { serviceId: service?.id ?? newId('svc'), volumeId: volumeId ?? newId('vol') };
+  }
+
+  async #import(
+    spec: ServiceSpec,
+    ids: { readonly serviceId: string; readonly volumeId: string },
+  ): Promise<Readonly<Record<string, string | number>>> {
+    const { inventory, clock, serviceChanged } = this.#options;
+    this.#checkVolume(ids.volumeId, spec);
+    this.#checkClaims(spec.owner);
+    inventory.createVolume(ids.volumeId, spec.owner, clock.now());
+    const known = inventory.service(ids.serviceId);
+    inventory.putService({
+      id: ids.serviceId,
+      owner: spec.owner,
+      hostname: spec.hostname,
+      address: spec.address,
+      port: spec.port,
+      volumeId: ids.volumeId,
+      version: known?.version ?? null,
+      resources: spec.resources,
+      environment: spec.environment,
+    });
+    serviceChanged(ids.serviceId);
+    return { ...ids, address: spec.address, port: spec.port };
+  }
+
+  /** A recorded volume id is authoritative (A4.4): it must be here and ours, and is never made anew. */
+  #checkVolume(id: string, spec: ServiceSpec): void {
+    const { inventory } = this.#options;
+    if (!isId(id)) throw conflict(`"${id}" is no volume id of this host`);
+    const record = inventory.volume(id);
+    if (record && !sameOwner(record.owner, spec.owner)) {
+      throw conflict(
+        `volume ${id} belongs to ${record.owner.member} of another cluster (${record.owner.clusterUid})`,
+      );
+    }
+    if (!record && inventory.volumeExists(id) && !isEmpty(inventory.dataPath(id))) {
+      throw conflict(`volume ${id} holds data but no readable owner marker`);
+    }
+    if (!record && spec.volume.id !== null && !inventory.volumeExists(id)) {
+      throw new BelayError('VolumeNotFound', `volume ${id} of ${spec.owner.member} is not on this host`, {
+        retry: 'never',
+        fix: 'Bring the volume back to this host, or delete the cluster and create it anew.',
+      });
+    }
+  }
+
+  /** The same member of the same cluster, but of another installation or without the right proof. */
+  #checkClaims(owner: OwnerMarker): void {
+    const rivals = [
+      ...this.#options.inventory.services().map((record) => record.owner),
+      ...this.#options.inventory.volumeIds().flatMap((id) => {
+        const record = this.#options.inventory.volume(id);
+        return record ? [record.owner] : [];
+      }),
+    ].filter((other) => other.clusterUid === owner.clusterUid && other.member === owner.member);
+    if (rivals.some((other) => !sameOwner(other, owner))) {
+      throw conflict(
+        `${owner.member} of cluster ${owner.clusterUid} exists here under another ownership proof`,
+      );
+    }
+  }
+
+  // ── deploy ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #deploy(serviceId: string, spec: ServiceSpec): Promise<Readonly<Record<string, string | number>>> {
+    const { inventory, executables, serviceChanged } = this.#options;
+    const record = inventory.service(serviceId);
+    if (!record) {
+      throw new BelayError('ServiceNotFound', `service ${serviceId} is not on this host`, { retry: 'later' });
+    }
+    if (!sameOwner(record.owner, spec.owner))
+      throw conflict(`service ${serviceId} belongs to another member`);
+    await executables.find('mongod', spec.version);
+    this.#checkPort(serviceId, spec.port);
+    inventory.putService({
+      ...record,
+      hostname: spec.hostname,
+      address: spec.address,
+      port: spec.port,
+      version: spec.version,
+      resources: spec.resources,
+      environment: spec.environment,
+    });
+    serviceChanged(serviceId);
+    return { serviceId, volumeId: record.volumeId, version: spec.version };
+  }
+
+  #checkPort(serviceId: string, port: number): void {
+    const { inventory, runningPid } = this.#options;
+    const sibling = inventory.services().find((record) => record.id !== serviceId && record.port === port);
+    const listener = sibling ? null : listenerOf(port);
+    if (!sibling && (!listener || listener.pid === runningPid(serviceId))) return;
+    const by = sibling
+      ? `${sibling.owner.member} of cluster ${sibling.owner.clusterUid}`
+      : listener?.pid
+        ? `process ${listener.pid} (${listener.command.split(' ')[0]})`
+        : 'another process';
+    throw new BelayError('PortTaken', `port ${port} is taken by ${by}`, {
+      retry: 'later',
+      fix: 'Stop what uses the port, or set another one with spec.port.',
+    });
+  }
+
+  // ── deletions ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #deleteRuntime(
+    serviceId: string,
+    clusterUid: string,
+  ): Promise<Readonly<Record<string, string | number>>> {
+    const { inventory, stopService } = this.#options;
+    const record = inventory.service(serviceId);
+    if (!record) return { serviceId };
+    if (record.owner.clusterUid !== clusterUid) {
+      throw conflict(`service ${serviceId} belongs to another cluster (${record.owner.clusterUid})`);
+    }
+    await stopService(serviceId);
+    await inventory.removeService(serviceId);
+    return { serviceId, volumeId: record.volumeId };
+  }
+
+  /** S4: only by id, and only when the marker inside says the same owner. */
+  async #deleteVolume(
+    volumeId: string,
+    clusterUid: string,
+    member: string,
+  ): Promise<Readonly<Record<string, string | number>>> {
+    const { inventory } = this.#options;
+    if (!inventory.volumeExists(volumeId)) return { volumeId };
+    const record = inventory.volume(volumeId);
+    if (!record || record.owner.clusterUid !== clusterUid || record.owner.member !== member) {
+      const whose = record
+        ? `${record.owner.member} of cluster ${record.owner.clusterUid}`
+        : 'nobody it names';
+      throw conflict(`volume ${volumeId} belongs to ${whose}, not to ${member} of cluster ${clusterUid}`);
+    }
+    const user = inventory.services().find((service) => service.volumeId === volumeId);
+    if (user) {
+      throw new BelayError('VolumeInUse', `volume ${volumeId} is used by service ${user.id}`, {
+        retry: 'later',
+      });
+    }
+    await inventory.removeVolume(volumeId);
+    return { volumeId };
+  }
+
+  // ── journal ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #save(entry: Entry): void {
+    writeJson(this.#options.layout.operation(entry.operation.id), entry);
+    this.#entries.set(entry.operation.id, entry);
+    if (this.#entries.size > OPERATIONS_KEPT * 1.2) this.#prune();
+  }
+
+  #prune(): void {
+    const ended = [...this.#entries.values()].filter((entry) => entry.facts.kind !== 'running');
+    ended.sort((a, b) => a.startedAt - b.startedAt);
+    for (const entry of ended.slice(0, Math.max(0, ended.length - OPERATIONS_KEPT))) {
+      this.#entries.delete(entry.operation.id);
+      removeQuietly(this.#options.layout.operation(entry.operation.id));
+    }
+  }
+}
+
+function readJournal(layout: Layout): readonly Entry[] {
+  return readdirSync(layout.operations).flatMap((name) => {
+    const entry = readJson(join(layout.operations, name)) as Entry | null;
+    return entry?.operation?.id ? [entry] : [];
+  });
+}
+
+/** The cluster an operation is about. */
+export const clusterOf = (operation: HostOperation): string =>
+  operation.kind === 'import' || operation.kind === 'deploy'
+    ? operation.spec.owner.clusterUid
+    : operation.clusterUid;
+
+const newId = (prefix: string): string => `${prefix}-${randomBytes(8).toString('hex')}`;
+
+function conflict(message: string): BelayError {
+  return new BelayError('OwnershipConflict', message, {
+    retry: 'never',
+    fix: 'Nothing was touched. Move the foreign data away, or place the member on another host.',
+  });
+}
+
+function isEmpty(path: string): boolean {
+  try {
+    return statSync(path).isDirectory() && readdirSync(path).length === 0;
+  } catch {
+    return true;
+  }
+}
