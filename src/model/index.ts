@@ -5,7 +5,7 @@ export type { DeepReadonly } from './fields.ts';
 export type { SecretDocument } from './frontdoor/core.ts';
 export { KEPT_FIELDS_ANNOTATION, ORIGIN_ANNOTATION, type ReportEntry } from './frontdoor/foreign.ts';
 export { convertMongodbCom, keptFields, MONGODB_COM } from './frontdoor/mongodbCom.ts';
-export { publicChangeRules, publicRules } from './frontdoor/publicRules.ts';
+export { publicRules } from './frontdoor/publicRules.ts';
 export * from './kinds/backup.ts';
 export * from './kinds/event.ts';
 export * from './kinds/host.ts';

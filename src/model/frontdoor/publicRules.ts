@@ -138,24 +138,3 @@ function roleRules(spec: Loose): Problem[] {
   }
   return problems;
 }
-
-/** Rules of the public resource about a change. Texts as documented. */
-export function publicChangeRules(before: Loose, after: Loose): Problem[] {
-  const [old, next] = [mapAt(before, 'spec'), mapAt(after, 'spec')];
-  const problems: Problem[] = [];
-  if (old['type'] !== next['type']) {
-    problems.push({ path: 'spec.type', message: "'resourceType' cannot be changed once created" });
-  }
-  const topology = (spec: Loose): string => textAt(spec, 'topology') ?? 'SingleCluster';
-  if (topology(old) !== topology(next)) {
-    const message =
-      'Automatic Topology Migration (Single/Multi Cluster) is not supported for MongoDB resource';
-    problems.push({ path: 'spec.topology', message });
-  }
-  if (usesTls(old) && !usesTls(next) && old['members'] !== next['members']) {
-    const message =
-      'Cannot disable TLS and change member count simultaneously. Please apply these changes separately.';
-    problems.push({ path: 'spec.security.tls', message });
-  }
-  return problems;
-}

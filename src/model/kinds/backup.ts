@@ -96,12 +96,12 @@ const backupStatus = z.strictObject({
   state: z
     .enum(['Waiting', 'Running', 'Succeeded', 'Failed', 'Cancelled', 'Deleting'])
     .optional()
-    .describe('How it stands.'),
+    .describe('How far it has come.'),
   pbmName: z.string().optional().describe('Its name in Percona Backup for MongoDB.'),
   destination: z.string().optional().describe('Where it really is; survives the source cluster (A11.8).'),
   sizeBytes: z.number().optional().describe('Size on the storage, in bytes.'),
-  startedAt: timestampText().optional().describe('Start.'),
-  finishedAt: timestampText().optional().describe('End.'),
+  startedAt: timestampText().optional().describe('When it started.'),
+  finishedAt: timestampText().optional().describe('When it ended.'),
   restoreTo: timestampText().optional().describe('Moment the data is of.'),
   mongodbVersion: z.string().optional().describe('Version of the source.'),
   featureCompatibilityVersion: z.string().optional().describe('FCV of the source.'),
@@ -132,8 +132,8 @@ const restoreStatus = z.strictObject({
     .optional()
     .describe('How it stands. Unknown: the outcome could not be observed, the data needs a look.'),
   pbmName: z.string().optional().describe('Its name in Percona Backup for MongoDB.'),
-  startedAt: timestampText().optional().describe('Start.'),
-  finishedAt: timestampText().optional().describe('End.'),
+  startedAt: timestampText().optional().describe('When it started.'),
+  finishedAt: timestampText().optional().describe('When it ended.'),
 });
 
 /** Replacing the data of a database by a backup. */

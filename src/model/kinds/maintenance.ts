@@ -117,8 +117,8 @@ const storageGroup = z.strictObject({
   vdisks: z
     .array(
       z.strictObject({
-        node: wholeNumber(1, 4_294_967_295).describe('Node.'),
-        disk: wholeNumber(0, 4_294_967_295).describe('Disk on the node.'),
+        node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+        disk: wholeNumber(0, 4_294_967_295).describe('Number of the disk on that node.'),
         realm: wholeNumber(0, 255).default(0).describe('Fail realm (data centre).'),
         domain: wholeNumber(0, 255).default(0).describe('Fail domain.'),
       }),

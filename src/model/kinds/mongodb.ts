@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { DEFAULT_VERSION } from '../catalog.ts';
-import { bytesText, cpuText, type DeepReadonly, nameText, quotedText, wholeNumber } from '../fields.ts';
+import { bytesText, cpuText, type DeepReadonly, quotedText, wholeNumber } from '../fields.ts';
 import { envelope } from '../meta.ts';
 import {
   backupSchema,
@@ -187,8 +187,6 @@ export const FIELDS_BY_TYPE: Readonly<Record<string, MongoDBType>> = {
 
 /** A database: standalone, replica set or sharded cluster. */
 export const mongodbSchema = envelope('MongoDB', mongodbSpecSchema, mongodbStatusSchema);
-/** Name of an object another document may refer to. */
-export const mongodbName = (): z.ZodString => nameText('orders');
 
 export type MongoDB = DeepReadonly<z.output<typeof mongodbSchema>>;
 export type MongoDBSpec = MongoDB['spec'];

@@ -85,7 +85,7 @@ export type OperationState = (typeof OPERATION_STATES)[number];
 
 const operationStatus = z.strictObject({
   ...commonStatus,
-  state: z.enum(OPERATION_STATES).optional().describe('How it stands.'),
+  state: z.enum(OPERATION_STATES).optional().describe('How far it has come.'),
   completedMembers: z.array(z.string()).default([]).describe('Members it is done with.'),
   currentMember: z.string().optional().describe('Member it works on.'),
   progressPercent: z.number().optional().describe('Progress, 0 to 100.'),
@@ -94,8 +94,8 @@ const operationStatus = z.strictObject({
   requestedBy: z.string().optional().describe('Who asked for it.'),
   attempts: z.int().optional().describe('Consecutive failures of its present step.'),
   nextTryAt: timestampText().optional().describe('When its present step is tried again.'),
-  startedAt: timestampText().optional().describe('Start.'),
-  finishedAt: timestampText().optional().describe('End.'),
+  startedAt: timestampText().optional().describe('When it started.'),
+  finishedAt: timestampText().optional().describe('When it ended.'),
 });
 
 /** A durable record of something that was asked for. */
