@@ -1,0 +1,261 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { manualClock } from '../channel/testing/clock.ts';
+import { quiet } from '../channel/testing/facts.ts';
+import type { OperationFacts, OwnerMarker } from '../clusters/facts.ts';
+import type { ServiceSpec } from '../clusters/snapshot.ts';
+import type { HostOperation } from '../engine/ports.ts';
+import { openExecutables } from './executables.ts';
+import { Inventory } from './inventory.ts';
+import { openLayout } from './layout.ts';
+import { Operations, type OperationsOptions } from './operations.ts';
+import { type Scratch, scratch } from './testing/scratch.ts';
+
+let box: Scratch;
+beforeEach(() => {
+  box = scratch();
+});
+afterEach(() => box.remove());
+
+const owner = (change: Partial<OwnerMarker> = {}): OwnerMarker => ({
+  installation: 'i1',
+  clusterUid: 'uid-1',
+  member: 'orders-0',
+  hostname: 'orders-0',
+  proof: 'proof',
+  ...change,
+});
+const spec = (change: Partial<ServiceSpec> = {}): ServiceSpec => ({
+  hostname: 'orders-0',
+  host: 'host-a',
+  address: 'host-a.test',
+  port: 1,
+  owner: owner(),
+  artifact: { kind: 'belay-agent', version: '0.1.0' },
+  prepare: [],
+  environment: {},
+  readiness: [],
+  volume: { name: 'data', mountPath: '/data', sizeBytes: null, id: null },
+  resources: { cpus: null, memoryBytes: null },
+  version: '8.0.32-14',
+  ...change,
+});
+
+function host(options: Partial<OperationsOptions> = {}) {
+  const layout = openLayout(join(box.path, 'data'));
+  const inventory = new Inventory(layout, 'host-a');
+  const seen: string[] = [];
+  const operations = new Operations({
+    layout,
+    inventory,
+    executables: openExecutables(join(box.path, 'bin'), ''),
+    clock: manualClock(),
+    log: quiet,
+    runningPid: () => null,
+    serviceChanged: (id) => void seen.push(`changed ${id}`),
+    stopService: async (id) => void seen.push(`stopped ${id}`),
+    changed: (id, uid, facts) => void seen.push(`${id} ${uid} ${facts.kind}`),
+    ...options,
+  });
+  const carryOut = async (operation: HostOperation): Promise<OperationFacts> => {
+    operations.start(operation);
+    await operations.settled();
+    return operations.facts(operation.id);
+  };
+  return { layout, inventory, operations, carryOut, seen };
+}
+const resultOf = (facts: OperationFacts): Record<string, string> => {
+  expect(facts.kind).toBe('succeeded');
+  return (facts as { result: Record<string, string> }).result;
+};
+
+test('A4.3 import makes a service and a volume that carries its owner, and says their ids', async () => {
+  const { carryOut, inventory, seen } = host();
+  const { serviceId, volumeId } = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() })) as {
+    serviceId: string;
+    volumeId: string;
+  };
+  expect(inventory.service(serviceId)).toMatchObject({ owner: owner(), volumeId, version: null });
+  expect(inventory.volume(volumeId)?.owner).toEqual(owner());
+  expect(inventory.facts().map((facts) => [facts.kind, facts.id, facts.owner, facts.deployed])).toEqual([
+    ['runtime', serviceId, owner(), false],
+    ['volume', volumeId, owner(), false],
+  ]);
+  expect(seen).toEqual([`changed ${serviceId}`, 'o1 uid-1 succeeded']);
+});
+
+test('S10, A3.4 the same import by id or by owner makes nothing twice', async () => {
+  const { carryOut, inventory } = host();
+  const first = await carryOut({ kind: 'import', id: 'o1', spec: spec() });
+  expect(await carryOut({ kind: 'import', id: 'o1', spec: spec() })).toEqual(first);
+  expect(await carryOut({ kind: 'import', id: 'o2', spec: spec() })).toEqual(first);
+  expect(inventory.facts()).toHaveLength(2);
+});
+
+test('A2.7 an import that was cut off goes on with the ids it had decided', async () => {
+  const { operations, layout } = host();
+  operations.start({ kind: 'import', id: 'o1', spec: spec() });
+  const journalled = JSON.parse(readFileSync(layout.operation('o1'), 'utf8'));
+  await operations.settled();
+  writeFileSync(layout.operation('o1'), JSON.stringify(journalled));
+
+  const next = host();
+  expect(next.operations.facts('o1').kind).toBe('running');
+  next.operations.resume();
+  await next.operations.settled();
+  expect(resultOf(next.operations.facts('o1'))).toMatchObject(journalled.ids);
+  expect(next.inventory.facts()).toHaveLength(2);
+});
+
+test('A4.6 an operation nobody started here is unknown; ended ones survive a restart of the agent', async () => {
+  const { carryOut } = host();
+  const ended = await carryOut({ kind: 'import', id: 'step/1:a', spec: spec() });
+  const next = host();
+  expect(next.operations.facts('step/1:a')).toEqual(ended);
+  expect(next.operations.facts('other')).toEqual({ kind: 'unknown' });
+});
+
+test('A14.2 a kept volume is found again by its owner or its id, whatever became of its service', async () => {
+  const { carryOut, inventory } = host();
+  const first = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() })) as Record<
+    string,
+    string
+  >;
+  const volumeId = first['volumeId'] as string;
+  writeFileSync(join(inventory.dataPath(volumeId), 'data.wt'), 'precious');
+  await carryOut({
+    kind: 'deleteRuntime',
+    id: 'o2',
+    serviceId: first['serviceId'] as string,
+    clusterUid: 'uid-1',
+  });
+  expect(readFileSync(join(inventory.dataPath(volumeId), 'data.wt'), 'utf8')).toBe('precious');
+
+  const byOwner = resultOf(await carryOut({ kind: 'import', id: 'o3', spec: spec() }));
+  expect(byOwner).toMatchObject({ volumeId });
+  const byId = spec({ volume: { ...spec().volume, id: volumeId } });
+  expect(resultOf(await carryOut({ kind: 'import', id: 'o4', spec: byId }))).toMatchObject({ volumeId });
+  const lost = spec({ owner: owner({ member: 'orders-1' }), volume: { ...spec().volume, id: 'vol-lost' } });
+  expect(await carryOut({ kind: 'import', id: 'o5', spec: lost })).toMatchObject({ code: 'VolumeNotFound' });
+});
+
+test('A4.4, S6 a volume of somebody else, or data without an owner, is a conflict and stays untouched', async () => {
+  const { carryOut, layout } = host();
+  const foreign = layout.volume('vol-foreign');
+  mkdirSync(foreign.data, { recursive: true });
+  writeFileSync(join(foreign.data, 'data.wt'), 'theirs');
+  const asked = spec({ volume: { ...spec().volume, id: 'vol-foreign' } });
+  expect(await carryOut({ kind: 'import', id: 'o1', spec: asked })).toMatchObject({
+    code: 'OwnershipConflict',
+  });
+  writeFileSync(
+    foreign.owner,
+    JSON.stringify({
+      id: 'vol-foreign',
+      owner: owner({ clusterUid: 'uid-2' }),
+      createdAt: 1,
+      replicaSetId: null,
+    }),
+  );
+  expect(await carryOut({ kind: 'import', id: 'o2', spec: asked })).toMatchObject({
+    code: 'OwnershipConflict',
+  });
+  const deletion = {
+    kind: 'deleteVolume',
+    volumeId: 'vol-foreign',
+    clusterUid: 'uid-1',
+    member: 'orders-0',
+  } as const;
+  expect(await carryOut({ ...deletion, id: 'o3' })).toMatchObject({ code: 'OwnershipConflict' });
+  expect(readFileSync(join(foreign.data, 'data.wt'), 'utf8')).toBe('theirs');
+  expect(readdirSync(layout.services)).toEqual([]);
+});
+
+test('A4.3 the same member under another proof is refused, another cluster’s member of that name is not', async () => {
+  const { carryOut } = host();
+  await carryOut({ kind: 'import', id: 'o1', spec: spec() });
+  const forged = spec({ owner: owner({ proof: 'forged' }) });
+  expect(await carryOut({ kind: 'import', id: 'o2', spec: forged })).toMatchObject({
+    code: 'OwnershipConflict',
+  });
+  const namesake = spec({ owner: owner({ clusterUid: 'uid-2' }) });
+  expect((await carryOut({ kind: 'import', id: 'o3', spec: namesake })).kind).toBe('succeeded');
+});
+
+test('deploy needs an executable of this very version and says which there are', async () => {
+  box.script('bin/8.0.29-13/bin/mongod', 'echo "db version v8.0.29-13"');
+  const { carryOut, inventory, seen } = host();
+  const { serviceId } = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() })) as {
+    serviceId: string;
+  };
+  const failed = await carryOut({ kind: 'deploy', id: 'o2', serviceId, spec: spec() });
+  expect(failed).toMatchObject({ kind: 'failed', code: 'NoExecutables' });
+  expect((failed as { message: string }).message).toBe('no mongod 8.0.32-14 on this host (found: 8.0.29-13)');
+  box.script('bin/mongod', 'echo "db version v8.0.32-14"');
+  expect((await carryOut({ kind: 'deploy', id: 'o3', serviceId, spec: spec() })).kind).toBe('succeeded');
+  expect(inventory.service(serviceId)?.version).toBe('8.0.32-14');
+  expect(seen.filter((line) => line === `changed ${serviceId}`)).toHaveLength(2);
+});
+
+test('two clusters that want one port, or a port somebody else listens on: the second is told by whom', async () => {
+  box.script('bin/mongod', 'echo "db version v8.0.32-14"');
+  const { carryOut } = host();
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const mine = spec({ port });
+  const { serviceId } = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: mine })) as {
+    serviceId: string;
+  };
+  const taken = await carryOut({ kind: 'deploy', id: 'o2', serviceId, spec: mine });
+  expect(taken).toMatchObject({ kind: 'failed', code: 'PortTaken' });
+  expect((taken as { message: string }).message).toContain(`process ${process.pid}`);
+  server.close();
+  const other = spec({ port, owner: owner({ clusterUid: 'uid-2' }) });
+  const second = resultOf(await carryOut({ kind: 'import', id: 'o3', spec: other })) as { serviceId: string };
+  const sibling = await carryOut({ kind: 'deploy', id: 'o4', serviceId: second.serviceId, spec: other });
+  expect(sibling).toMatchObject({ code: 'PortTaken' });
+  expect((sibling as { message: string }).message).toContain('orders-0 of cluster uid-1');
+});
+
+test('S4 deletions: the runtime stops first and its volume stays; a volume goes only unused, by id and by owner', async () => {
+  const { carryOut, inventory, layout, seen } = host();
+  const ids = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() })) as Record<string, string>;
+  const [serviceId, volumeId] = [ids['serviceId'] as string, ids['volumeId'] as string];
+  const volume = { kind: 'deleteVolume', volumeId, clusterUid: 'uid-1', member: 'orders-0' } as const;
+  expect(await carryOut({ ...volume, id: 'o2' })).toMatchObject({ code: 'VolumeInUse' });
+  const wrong = { kind: 'deleteRuntime', id: 'o3', serviceId, clusterUid: 'uid-2' } as const;
+  expect(await carryOut(wrong)).toMatchObject({ code: 'OwnershipConflict' });
+  expect((await carryOut({ ...wrong, id: 'o4', clusterUid: 'uid-1' })).kind).toBe('succeeded');
+  expect(seen).toContain(`stopped ${serviceId}`);
+  expect(existsSync(layout.service(serviceId).folder)).toBe(false);
+  expect(inventory.volume(volumeId)).not.toBeNull();
+  expect(await carryOut({ ...volume, id: 'o5', member: 'orders-1' })).toMatchObject({
+    code: 'OwnershipConflict',
+  });
+  expect((await carryOut({ ...volume, id: 'o6' })).kind).toBe('succeeded');
+  expect((await carryOut({ ...volume, id: 'o7' })).kind).toBe('succeeded');
+  expect(inventory.facts()).toEqual([]);
+  expect(readdirSync(layout.trash)).toEqual([]);
+});
+
+test('an id that climbs out of its folder is no id', async () => {
+  const { carryOut, layout } = host();
+  const climbing = spec({ volume: { ...spec().volume, id: '../services' } });
+  expect(await carryOut({ kind: 'import', id: '../../x', spec: climbing })).toMatchObject({
+    code: 'OwnershipConflict',
+  });
+  expect(readdirSync(layout.operations)).toHaveLength(1);
+  const deletion = {
+    kind: 'deleteVolume',
+    id: 'o2',
+    volumeId: '..',
+    clusterUid: 'uid-1',
+    member: 'orders-0',
+  } as const;
+  expect((await carryOut(deletion)).kind).toBe('succeeded');
+  expect(existsSync(layout.services)).toBe(true);
+});
