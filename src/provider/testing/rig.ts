@@ -1,0 +1,90 @@
+/** A whole control plane without faces: real engine, planner, provider, secrets and CA over a store in memory and a fleet of pretended hosts. */
+import { randomBytes } from 'node:crypto';
+import { Engine } from '../../engine/engine.ts';
+import type { Log, Platform, Secrets, Store, StoredObject } from '../../engine/ports.ts';
+import { silentLog } from '../../engine/testing/bench.ts';
+import { ManualClock } from '../../engine/testing/clock.ts';
+import { FakeFleet } from '../../engine/testing/fleet.ts';
+import { MemoryStore } from '../../engine/testing/memory-store.ts';
+import { type MongoDBStatus, validate } from '../../model/index.ts';
+import { HostsPlatform } from '../../platforms/hosts/platform.ts';
+import { openCertificateAuthority } from '../../security/ca.ts';
+import { masterKeyFrom } from '../../security/seal.ts';
+import { openSecrets } from '../../security/secrets.ts';
+import { addProvider, PROVIDER_KINDS, type RunningProvider } from '../setup.ts';
+
+const MASTER_KEY = masterKeyFrom(randomBytes(32));
+
+export interface Rig {
+  readonly clock: ManualClock;
+  readonly store: MemoryStore;
+  readonly fleet: FakeFleet;
+  /** Starts a control plane; `over` is the store as that process sees it. */
+  start(holder: string, over?: Store, log?: Log): Promise<Running>;
+}
+export interface Running {
+  readonly engine: Engine;
+  readonly secrets: Secrets;
+  readonly provider: RunningProvider;
+  readonly platform: Platform;
+  close(): Promise<void>;
+}
+
+export function makeRig(hosts: readonly string[] = ['db1', 'db2', 'db3']): Rig {
+  const clock = new ManualClock();
+  const store = new MemoryStore(clock);
+  const fleet = new FakeFleet(clock, hosts);
+  const start = async (holder: string, over: Store = store, log = silentLog): Promise<Running> => {
+    const secrets = await openSecrets(over, MASTER_KEY);
+    const ca = await openCertificateAuthority(secrets, clock, { organization: 'Belay' });
+    const engine = new Engine({ store: over, clock, log, holder, kinds: PROVIDER_KINDS });
+    const platform = new HostsPlatform(fleet);
+    const common = { engine, store: over, secrets, ca, agents: fleet, platform, clock, log };
+    const provider = addProvider({ ...common, installation: 'test', agentVersion: '0' });
+    await engine.open();
+    const close = async (): Promise<void> => {
+      provider.close();
+      await engine.close();
+    };
+    return { engine, secrets, provider, platform, close };
+  };
+  return { clock, store, fleet, start };
+}
+
+export const clusterKey = (name: string) => ({ kind: 'MongoDB', namespace: 'default', name });
+export const userKey = (name: string) => ({ kind: 'MongoDBUser', namespace: 'default', name });
+
+/** Creates an object from a document's spec, admitted as the server does it. */
+export async function create(
+  store: Store,
+  kind: 'MongoDB' | 'MongoDBUser',
+  name: string,
+  spec: Readonly<Record<string, unknown>>,
+): Promise<StoredObject> {
+  return store.create({ kind, namespace: 'default', name, spec: admitted(kind, name, spec) });
+}
+
+/** The spec as it is stored: checked, with defaults. */
+export function admitted(
+  kind: 'MongoDB' | 'MongoDBUser',
+  name: string,
+  spec: Readonly<Record<string, unknown>>,
+): unknown {
+  const checked = validate({ apiVersion: 'belay.dev/v1', kind, metadata: { name }, spec });
+  if (checked.object === undefined) throw new Error(JSON.stringify(checked.problems));
+  return checked.object.spec;
+}
+
+export const replicaSet = (change: Readonly<Record<string, unknown>> = {}) => ({
+  type: 'ReplicaSet',
+  version: '8.0.32-14',
+  members: 3,
+  ...change,
+});
+
+export async function statusOf(store: Store, name: string): Promise<MongoDBStatus | null> {
+  return ((await store.get(clusterKey(name)))?.status ?? null) as MongoDBStatus | null;
+}
+
+export const conditionOf = (status: MongoDBStatus | null, type: string) =>
+  status?.conditions.find((condition) => condition.type === type);
