@@ -110,3 +110,11 @@ export const storeDamaged = (where: string, cause: unknown): BelayError =>
     fix: 'Check that the path is right; else restore the store from a backup.',
     cause,
   });
+
+export function invalidStoreUrl(why: string): BelayError {
+  // The URL itself is not repeated: it may hold a password (S8).
+  return new BelayError('InvalidStoreUrl', `the URL of the store is not usable: ${why}`, {
+    retry: 'never',
+    fix: 'Write sqlite:/var/lib/belay/belay.db or postgres://user:password@host:5432/database.',
+  });
+}

@@ -1,5 +1,5 @@
-import { type Kysely, sql } from 'kysely';
-import type { ColumnTypes, Db, Dialect, Tx } from './dialect.ts';
+import { sql } from 'kysely';
+import type { ColumnTypes, Dialect, Tx } from './dialect.ts';
 import { storeNewer } from './errors.ts';
 
 /** One step of the schema. Steps are only ever added; a released one is never changed. */
@@ -15,7 +15,6 @@ export interface Migration {
  */
 export async function migrate(dialect: Dialect, steps: readonly Migration[] = MIGRATIONS): Promise<void> {
   const known = steps.at(-1)?.version ?? 0;
-  if ((await versionOf(dialect.db)) === known) return;
   await dialect.db.transaction().execute(async (tx) => {
     await sql`create table if not exists belay_schema (version integer not null)`.execute(tx);
     const found = await versionOf(tx);
@@ -29,15 +28,9 @@ export async function migrate(dialect: Dialect, steps: readonly Migration[] = MI
 }
 
 /** 0 for a database that has no schema of ours yet. */
-async function versionOf(db: Db | Tx): Promise<number> {
-  if (!(await hasTable(db, 'belay_schema'))) return 0;
-  const { rows } = await sql<{ version: number }>`select version from belay_schema`.execute(db);
+async function versionOf(tx: Tx): Promise<number> {
+  const { rows } = await sql<{ version: number }>`select version from belay_schema`.execute(tx);
   return rows[0]?.version ?? 0;
-}
-
-async function hasTable(db: Kysely<never> | Db | Tx, name: string): Promise<boolean> {
-  const tables = await (db as Db).introspection.getTables();
-  return tables.some((table) => table.name === name);
 }
 
 /** The steps of this program. */

@@ -1,5 +1,5 @@
-import { BelayError } from '../base/error.ts';
 import type { Clock, Store } from '../engine/ports.ts';
+import { invalidStoreUrl } from './errors.ts';
 import { STORE_LIMITS, type StoreLimits } from './limits.ts';
 
 export interface StoreOptions {
@@ -26,18 +26,13 @@ async function dialectOf(url: string, clock: Clock) {
     case 'sqlite':
     case 'file': {
       const path = url.replace(/^(sqlite|file):(\/\/)?/, '');
-      if (path === '') throw invalidUrl('there is no path in it');
+      if (path === '') throw invalidStoreUrl('there is no path in it');
       return await (await import('./sqlite.ts')).openSqlite(path, { clock });
     }
+    case 'postgres':
+    case 'postgresql':
+      return await (await import('./postgres.ts')).openPostgres(url, { clock });
     default:
-      throw invalidUrl(`'${scheme}:' is not known`);
+      throw invalidStoreUrl(`'${scheme}:' is not known`);
   }
-}
-
-function invalidUrl(why: string): BelayError {
-  // The URL itself is not repeated: it may hold a password (S8).
-  return new BelayError('InvalidStoreUrl', `the URL of the store is not usable: ${why}`, {
-    retry: 'never',
-    fix: 'Write sqlite:/var/lib/belay/belay.db or postgres://user:password@host:5432/database.',
-  });
 }
