@@ -81,7 +81,8 @@ export class Logins {
 
   /** Login inside `hello`: its reply, or undefined for any failure. */
   async speculate(context: CommandContext, login: Document): Promise<Document | undefined> {
-    const db = typeof login['db'] === 'string' ? login['db'] : 'admin';
+    const usual = login['saslStart'] === undefined ? '$external' : 'admin';
+    const db = typeof login['db'] === 'string' ? login['db'] : usual;
     try {
       return login['saslStart'] === undefined
         ? await this.authenticate(context, login, db, true)

@@ -11,6 +11,16 @@ import { atLeast } from '../wire/versions.ts';
 import type { SimulatorNode } from './node.ts';
 import { option } from './options.ts';
 
+const DEFAULT_SLOW_MILLIS = 100;
+/** Commands that take long because they wait. */
+const WAITING: ReadonlySet<string> = new Set([
+  'getMore',
+  'hello',
+  'isMaster',
+  'ismaster',
+  'shutdown',
+  'replSetStepDown',
+]);
 const DEFAULT_MAX_CONNECTIONS = 1_000_000;
 
 /** Takes connections from a listener and serves them until they close. */
@@ -53,8 +63,30 @@ export class Server implements ListenerEvents, ConnectionOwner {
     });
   }
 
-  run(connection: ClientConnection, command: Document, origin: 'msg' | 'query'): Promise<Document> {
-    return this.#dispatcher.run(connection, command, origin);
+  async run(connection: ClientConnection, command: Document, origin: 'msg' | 'query'): Promise<Document> {
+    const began = performance.now();
+    const reply = await this.#dispatcher.run(connection, command, origin);
+    this.#logSlow(connection, command, performance.now() - began);
+    return reply;
+  }
+
+  #logSlow(connection: ClientConnection, command: Document, millis: number): void {
+    const limit =
+      option<number>(this.#node.options, 'operationProfiling.slowOpThresholdMs') ?? DEFAULT_SLOW_MILLIS;
+    const name = Object.keys(command)[0] ?? '';
+    if (millis < limit || WAITING.has(name) || command['maxAwaitTimeMS'] !== undefined) return;
+    const target: unknown = command[name];
+    this.#node.log.log('I', 'COMMAND', 51803, `conn${connection.id}`, 'Slow query', {
+      type: 'command',
+      ns: `${command['$db']}.${typeof target === 'string' ? target : '$cmd'}`,
+      command: name,
+      durationMillis: Math.round(millis),
+    });
+  }
+
+  onTraffic(bytesIn: number, bytesOut: number): void {
+    this.#node.metrics.bytesIn += bytesIn;
+    this.#node.metrics.bytesOut += bytesOut;
   }
 
   next(command: Document, reply: Document): Document | null {

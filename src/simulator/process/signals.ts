@@ -16,3 +16,14 @@ export function onSignals(log: ServerLog, shutdown: Shutdown): void {
   process.on('SIGUSR1', () => log.rotate());
   process.on('SIGHUP', () => undefined);
 }
+
+const EXIT_ABRUPT = 14;
+
+/** A failure nobody handles ends the process at once, as an abort ends the real one. */
+export function onUncaught(log: ServerLog): void {
+  process.on('uncaughtException', (failure) => {
+    const error = failure instanceof Error ? (failure.stack ?? failure.message) : String(failure);
+    log.log('F', 'CONTROL', 5_000_002, 'main', 'Unhandled failure in the simulator', { error });
+    process.exit(EXIT_ABRUPT);
+  });
+}

@@ -20,7 +20,7 @@ import { censored, OptionsError, option } from './options.ts';
 import { startParameters } from './parameters.ts';
 import { Server } from './server.ts';
 import { Shutdown } from './shutdown.ts';
-import { onSignals } from './signals.ts';
+import { onSignals, onUncaught } from './signals.ts';
 import { TlsFileError, TlsSettings } from './tls.ts';
 import { assertClusterAuth, assertOptions } from './validate.ts';
 
@@ -54,6 +54,7 @@ export async function startMongod(input: StartInput): Promise<void> {
   }
   setProcessName(input.argv);
   const log = openLog(input);
+  onUncaught(log);
   try {
     await serve(input, parameters, tls, log);
   } catch (failure) {
@@ -86,6 +87,7 @@ async function serve(
   shutdown.listener = listener;
   try {
     checkData(data, input.version, log);
+    if (option<boolean>(input.options, 'repair') === true) throw new StartFailure(0);
     const bound = await bind(listener, input.options, log);
     const node = new SimulatorNode({ ...input, log, tls, data, parameters, port: bound.port });
     const { dispatcher, close } = await assemble(node, keys);

@@ -43,6 +43,7 @@ export interface ConnectionOwner {
   run(connection: ClientConnection, command: Document, origin: 'msg' | 'query'): Promise<Document>;
   /** The command to run next on an exhaust request after this reply, or null when the stream ends. */
   next(command: Document, reply: Document): Document | null;
+  onTraffic(bytesIn: number, bytesOut: number): void;
   onFault(connection: ClientConnection, fault: WireFault): void;
   onClose(connection: ClientConnection): void;
 }
@@ -136,6 +137,7 @@ export class ClientConnection implements Connection {
   #onData(chunk: Buffer): void {
     if (this.#first && this.#isHttp(chunk)) return;
     this.#first = false;
+    this.#owner.onTraffic(chunk.length, 0);
     try {
       this.#queue.push(...this.#reader.push(chunk));
     } catch (failure) {
@@ -174,7 +176,10 @@ export class ClientConnection implements Connection {
     for (;;) {
       const reply = await this.#owner.run(this, command, request.kind);
       if (this.closed) return;
-      if (request.kind === 'msg' && request.moreToCome) return;
+      if (request.kind === 'msg' && request.moreToCome) {
+        if (isNotPrimary(reply)) this.close();
+        return;
+      }
       const streams = request.kind === 'msg' && request.exhaustAllowed;
       const next = streams ? this.#owner.next(command, reply) : null;
       responseTo = this.#send(responseTo, reply, style, next !== null);
@@ -187,7 +192,9 @@ export class ClientConnection implements Connection {
 
   #send(responseTo: number, reply: Document, style: ReplyStyle, moreToCome: boolean): number {
     const id = nextReplyId();
-    this.#socket.write(encodeStyled(id, responseTo, reply, style, moreToCome));
+    const bytes = encodeStyled(id, responseTo, reply, style, moreToCome);
+    this.#owner.onTraffic(0, bytes.length);
+    this.#socket.write(bytes);
     return id;
   }
 
@@ -210,6 +217,11 @@ export class ClientConnection implements Connection {
     this.#socket.end(encodeMsg(nextReplyId(), responseTo, reply));
   }
 }
+
+const NOT_PRIMARY: ReadonlySet<unknown> = new Set([10107, 13435, 13436, 189, 11602]);
+
+/** Nobody reads the reply to an unacknowledged write, so a wrong member shows itself by closing the connection. */
+const isNotPrimary = (reply: Document): boolean => NOT_PRIMARY.has(reply['code']);
 
 function decode(frame: Frame): { request: OpMsg | OpQuery; style: ReplyStyle } {
   let { opCode, body } = frame;

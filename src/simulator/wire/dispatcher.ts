@@ -17,7 +17,6 @@ import { ServerError } from '../contracts.ts';
 import { asFlag, asNumber, isDocument } from './bson.ts';
 import {
   allowsSecondary,
-  assertApiVersion,
   assertKnownFields,
   assertPlausibleClusterTime,
   databaseOf,
@@ -25,6 +24,7 @@ import {
 } from './generic.ts';
 import type { CommandHooks } from './hooks.ts';
 import { show } from './show.ts';
+import { assertApiVersion } from './stable-api.ts';
 import { argumentErrorName } from './versions.ts';
 
 /** Decides what a connection may do; the authentication part provides it. */
@@ -172,19 +172,24 @@ export class Dispatcher {
     const db = databaseOf(command);
     const maxTime = maxTimeOf(command);
     const abort = new AbortController();
-    const signal = AbortSignal.any([connection.signal, abort.signal]);
-    const context = this.#context(connection, command, name, db, signal);
+    const context = this.#context(connection, command, name, db, abort.signal);
     this.#authorize(spec, context);
-    assertApiVersion(command);
+    assertApiVersion(command, spec.name, this.#parts.node.parameters.get('requireApiVersion') === true);
     if (spec.fields !== undefined) {
       assertKnownFields(command, spec.name, spec.fields, argumentErrorName(this.#parts.node.version, 40415));
     }
-    const timer = maxTime > 0 && !OWN_MAX_TIME.has(name) ? limitTime(abort, maxTime) : null;
+    const disconnect = (): void =>
+      abort.abort(
+        new ServerError(279, 'ClientDisconnect', 'operation was interrupted because a client disconnected'),
+      );
+    connection.signal.addEventListener('abort', disconnect, { once: true });
+    const timer = maxTime > 0 && !OWN_MAX_TIME.has(name) ? limitTime(abort, maxTime) : undefined;
     const end = this.#parts.hooks.beginOperation(context, (reason) => abort.abort(reason));
     try {
-      return await orAborted(signal, this.#runHooked(spec, context));
+      return await orAborted(abort.signal, this.#runHooked(spec, context));
     } finally {
-      if (timer !== null) clearTimeout(timer);
+      connection.signal.removeEventListener('abort', disconnect);
+      clearTimeout(timer);
       end();
     }
   }

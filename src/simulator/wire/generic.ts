@@ -1,7 +1,7 @@
 /** Arguments every command takes, and the checks on them that come before any command runs. */
 import type { Document } from 'bson';
 import { ServerError } from '../contracts.ts';
-import { asNumber, isDocument, typeName } from './bson.ts';
+import { asNumber, isDocument } from './bson.ts';
 
 /** Top-level fields allowed with every command. */
 export const GENERIC_ARGUMENTS: ReadonlySet<string> = new Set([
@@ -88,27 +88,6 @@ export function assertKnownFields(
     if (GENERIC_ARGUMENTS.has(field) || fields.includes(field)) continue;
     throw new ServerError(40415, codeName, `BSON field '${name}.${field}' is an unknown field.`);
   }
-}
-
-/** The stable API's declarations: version "1" only, and nothing half declared. */
-export function assertApiVersion(command: Document): void {
-  const version = command['apiVersion'];
-  if (version === undefined) {
-    if (command['apiStrict'] === undefined && command['apiDeprecationErrors'] === undefined) return;
-    throw new ServerError(
-      322,
-      'APIVersionError',
-      'Provided apiStrict and/or apiDeprecationErrors without passing apiVersion',
-    );
-  }
-  if (typeof version !== 'string') {
-    throw new ServerError(
-      14,
-      'TypeMismatch',
-      `BSON field 'apiVersion' is the wrong type '${typeName(version)}', expected type 'string'`,
-    );
-  }
-  if (version !== '1') throw new ServerError(322, 'APIVersionError', 'API version must be "1"');
 }
 
 const YEAR_SECONDS = 365 * 24 * 3600;

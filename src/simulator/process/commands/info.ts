@@ -8,6 +8,7 @@ import { ServerError } from '../../contracts.ts';
 import { asFlag, stringField } from '../../wire/bson.ts';
 import { ClientConnection } from '../../wire/connection.ts';
 import type { Dispatcher } from '../../wire/dispatcher.ts';
+import { inApiVersion1 } from '../../wire/stable-api.ts';
 import { atLeast } from '../../wire/versions.ts';
 import { buildInfo } from '../build-info.ts';
 import type { SimulatorNode } from '../node.ts';
@@ -119,7 +120,7 @@ function listCommands(dispatcher: Dispatcher): Document {
         requiresAuth: spec.auth !== 'none',
         secondaryOk: spec.access === 'any',
         adminOnly: spec.adminOnly === true,
-        apiVersions: [],
+        apiVersions: inApiVersion1(spec.name) ? ['1'] : [],
         deprecatedApiVersions: [],
       },
     ]);
