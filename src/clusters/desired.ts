@@ -1,7 +1,14 @@
 /** From an admitted document to the planner's terms, and what of the language this version cannot carry out yet. */
 import type { Problem } from '../base/error.ts';
 import type { Bytes } from '../base/units.ts';
-import { type MongoDBSpec, memberSettings, nestConfig, parseBytes, parseCpuMillis } from '../model/index.ts';
+import {
+  type MongoDBSpec,
+  memberSettings,
+  nestConfig,
+  parseBytes,
+  parseCpuMillis,
+  seriesOf,
+} from '../model/index.ts';
 import type { Desired, DesiredMember } from './types.ts';
 
 /** What of an object's metadata counts. */
@@ -27,7 +34,7 @@ export function desiredFrom(source: DesiredSource): Desired {
     type: spec.type,
     version: spec.version,
     members: membersOf(spec),
-    mongodConfig: nestConfig(spec.additionalMongodConfig),
+    mongodConfig: withMechanisms(nestConfig(spec.additionalMongodConfig), spec),
     tlsMode: spec.security.tls.mode,
     certificateDomains: spec.security.tls.additionalCertificateDomains,
     memoryBytes: bytes(spec.resources.memory),
@@ -46,6 +53,22 @@ export function desiredFrom(source: DesiredSource): Desired {
     paused: spec.paused,
     deleting: metadata.deletionTimestamp === null ? null : { keepVolumes: false },
   };
+}
+
+/**
+ * Only the mechanisms the spec names are offered (CFG-02). SCRAM-SHA-256 always is one of them: members and system users
+ * log in with it.
+ */
+function withMechanisms(
+  config: Readonly<Record<string, unknown>>,
+  spec: MongoDBSpec,
+): Readonly<Record<string, unknown>> {
+  const modes = new Set<string>(['SCRAM-SHA-256', ...spec.security.authentication.modes]);
+  const names: Readonly<Record<string, string>> = { X509: 'MONGODB-X509' };
+  const authenticationMechanisms = [...modes].map((m) => names[m] ?? m).join(',');
+  const own = config['setParameter'];
+  const parameters = typeof own === 'object' && own !== null ? own : {};
+  return { ...config, setParameter: { authenticationMechanisms, ...parameters } };
 }
 
 /** A Standalone is run as a one-member set, to which members can be added later (B1.2). */
@@ -97,5 +120,30 @@ export function unsupportedFeatures(spec: MongoDBSpec): readonly Problem[] {
     });
   if (spec.placement.spreadLabel !== undefined) not('spec.placement.spreadLabel', 'spreading by label');
   if (spec.placement.spread === 'required') not('spec.placement.spread', 'required spreading');
+  const fcv = spec.featureCompatibilityVersion;
+  if (fcv !== undefined && fcv !== 'AlwaysMatchVersion' && fcv !== seriesOf(spec.version)) {
+    not(
+      'spec.featureCompatibilityVersion',
+      `a feature compatibility version other than that of ${spec.version}`,
+    );
+  }
   return problems;
+}
+
+/** What is accepted though it changes nothing here. */
+export function remarks(spec: MongoDBSpec): readonly Problem[] {
+  const found: Problem[] = [];
+  if (!spec.persistent) {
+    found.push({
+      path: 'spec.persistent',
+      message: 'has no effect on hosts: data is kept on a volume all the same',
+    });
+  }
+  if (spec.storage.class !== undefined) {
+    found.push({
+      path: 'spec.storage.class',
+      message: 'has no effect on hosts, which have no storage classes',
+    });
+  }
+  return found;
 }

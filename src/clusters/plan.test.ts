@@ -58,7 +58,9 @@ test('A14.2 golden: suspension removes runtimes only, resumption brings them bac
   const s = running(base);
   expect(
     transcript(seen(s, base, ['PRIMARY', 'SECONDARY', 'SECONDARY']), desired({ suspend: true }), s),
-  ).toMatchInlineSnapshot(`"1 deleteRuntime orders-0,orders-1,orders-2 · stop and remove orders-0, orders-1, orders-2 · these members go down"`);
+  ).toMatchInlineSnapshot(
+    `"1 deleteRuntime orders-0,orders-1,orders-2 · stop and remove orders-0, orders-1, orders-2 · these members go down"`,
+  );
   const suspended: State = {
     ...s,
     phase: 'suspended',

@@ -3,7 +3,7 @@
  * stored, or every problem at once; nothing is half-done.
  */
 import { BelayError, type Problem } from '../base/error.ts';
-import { unsupportedFeatures } from '../clusters/index.ts';
+import { remarks, unsupportedFeatures } from '../clusters/index.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
 import {
   type BelayObject,
@@ -84,7 +84,8 @@ export function admit(document: unknown, current: StoredObject | null): Admitted
   if (problems.length > 0) throw invalid(document, problems);
   if (result.secret !== undefined) return { kind: 'secret', secret: result.secret };
   if (result.object === undefined) return { kind: 'nothing', warnings: result.warnings };
-  return admitted(result.object, result.warnings);
+  const more = result.object.kind === 'MongoDB' ? remarks((result.object as MongoDB).spec) : [];
+  return admitted(result.object, [...result.warnings, ...more]);
 }
 
 function admitted(object: BelayObject, warnings: readonly Warning[]): Admitted {

@@ -1,5 +1,4 @@
 /** The verbs that are a request and a few lines: delete, wait, events, explain, catalog, convert, version. */
-import { readFileSync } from 'node:fs';
 import { BelayError } from '../../base/error.ts';
 import { CATALOG, convertMongodbCom, explain, MONGODB_COM, validate } from '../../model/index.ts';
 import { type ApiList, type ApiObject, objectPath } from '../client.ts';
@@ -183,10 +182,4 @@ export async function convert(context: Context, files: readonly string[]): Promi
 function converted(value: unknown): unknown {
   const foreign = (value as { apiVersion?: unknown }).apiVersion === MONGODB_COM;
   return foreign ? convertMongodbCom(value as Readonly<Record<string, unknown>>).document : value;
-}
-
-/** Version of this package. */
-export function ownVersion(): string {
-  const file = new URL('../../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
