@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest';
 import { BelayError } from '../base/error.ts';
 import { SECOND } from '../base/units.ts';
+import { openMemoryStore } from '../store/memory.ts';
 import type { Store } from './ports.ts';
 import { createToy, Reaper, startToyEngine, toyKey } from './testing/bench.ts';
 import { ManualClock, settle } from './testing/clock.ts';
-import { MemoryStore } from './testing/memory-store.ts';
 import { type ToyHooks, ToyWorld } from './testing/toy.ts';
 
 function scene(hooks?: ToyHooks) {
   const clock = new ManualClock();
-  const store = new MemoryStore(clock);
+  const store = openMemoryStore({ clock });
   const world = new ToyWorld();
   const start = (holder: string, over: Store = store) =>
     startToyEngine({ store: over, clock, world, holder, ...(hooks === undefined ? {} : { hooks }) });

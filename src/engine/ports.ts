@@ -258,6 +258,11 @@ export interface CertificateAuthority {
   /** The bundle everybody trusts. */
   readonly caPem: string;
   issue(request: CertificateRequest): Promise<IssuedCertificate>;
+  /** Certifies somebody else's key: only the key is taken from the PKCS#10 request, all words from `request`. `InvalidRequest` (never). */
+  sign(
+    csrPem: string,
+    request: CertificateRequest,
+  ): Promise<Pick<IssuedCertificate, 'certificatePem' | 'fingerprint' | 'notAfter'>>;
 }
 export interface CertificateRequest {
   readonly commonName: string;

@@ -29,18 +29,19 @@ export type MongoDBProvider = Provider<Desired, State, Reading, Step>;
 export type MongoDBDeps = ObserveDeps & EffectDeps;
 type Cluster = Subject<Desired, State>;
 
-/** Makes the provider. `seen` is told of every reading's subject, so that events can be led to clusters. */
+/** Makes the provider. `seen` is told what each pass knows, so that events can be led to clusters. */
 export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => void): MongoDBProvider {
   return {
     kind: 'MongoDB',
     finalizer: CLUSTER_FINALIZER,
     desired: (object) => desiredFrom({ metadata: object.metadata, spec: object.spec as MongoDBSpec }),
     initialState: async (_, desired) => initialState(desired),
-    observe: (cluster, fresh) => {
-      seen(cluster);
-      return observe(deps, cluster, fresh);
+    observe: (cluster, fresh) => observe(deps, cluster, fresh),
+    advance: (cluster, reading, now) => {
+      const state = advance(cluster.state, cluster.desired, reading, now);
+      seen({ ...cluster, state });
+      return state;
     },
-    advance: ({ state, desired }, reading, now) => advance(state, desired, reading, now),
     plan: ({ state, desired }, reading, now) => plan(reading, desired, state, now),
     target: targetOf,
     start,

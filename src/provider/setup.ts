@@ -16,7 +16,7 @@ import type {
 } from '../engine/ports.ts';
 import type { Subject } from '../engine/provider.ts';
 import { Credentials } from './credentials.ts';
-import { mongodbProvider } from './mongodb.ts';
+import { type MongoDBProvider, mongodbProvider } from './mongodb.ts';
 import { orphanedUsers } from './orphans.ts';
 import { ServiceLists } from './services.ts';
 import { clusterKeyOf, passwordSecret, UserIndex, UserSecrets } from './userObjects.ts';
@@ -35,6 +35,10 @@ export interface ProviderOptions {
 }
 
 export interface RunningProvider {
+  /** For looking without acting: `belay plan` reads the world through it. */
+  readonly provider: MongoDBProvider;
+  /** Members a host carries, as `namespace/name` of the member's cluster and its own name: `default/orders-0`. */
+  membersOn(host: string): readonly string[];
   /** A sealed secret was written or removed by somebody else: users that refer to it are looked at. */
   secretChanged(name: string): void;
   close(): void;
@@ -72,6 +76,8 @@ export function addProvider(options: ProviderOptions): RunningProvider {
     for (const uid of clustersOf(change, places)) engine.wake('MongoDB', uid);
   });
   return {
+    provider,
+    membersOn: (host) => places.membersOn(host),
     secretChanged: (name) => {
       userSecrets.changed(name);
       for (const user of informer.all('MongoDBUser')) {
@@ -111,10 +117,16 @@ class Places {
   readonly #hosts = new Map<string, readonly string[]>();
   readonly #looking = new Set<string>();
   readonly #objects = new Map<string, string>();
+  readonly #members = new Map<string, readonly { readonly host: string | null; readonly name: string }[]>();
 
   learn({ object, state }: Subject<Desired, State>): void {
     const { uid } = object.metadata;
+    const { namespace } = object.metadata;
     this.#objects.set(state.uid, uid);
+    this.#members.set(
+      uid,
+      state.members.map(({ host, name }) => ({ host, name: `${namespace}/${name}` })),
+    );
     if (state.members.some((member) => member.stage === 'planned')) this.#looking.add(uid);
     else this.#looking.delete(uid);
     const hosts = [
@@ -133,12 +145,18 @@ class Places {
   forget(uid: string): void {
     this.#unplace(uid);
     this.#looking.delete(uid);
+    this.#members.delete(uid);
     for (const [state, object] of this.#objects) if (object === uid) this.#objects.delete(state);
   }
 
   #unplace(uid: string): void {
     for (const host of this.#hosts.get(uid) ?? []) this.#byHost.get(host)?.delete(uid);
     this.#hosts.delete(uid);
+  }
+
+  membersOn(host: string): readonly string[] {
+    const here = [...this.on(host)].flatMap((uid) => this.#members.get(uid) ?? []);
+    return here.filter((member) => member.host === host).map((member) => member.name);
   }
 
   on(host: string): Iterable<string> {

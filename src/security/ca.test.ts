@@ -6,6 +6,7 @@ import { connect, createServer, type TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BelayError } from '../base/error.ts';
 import { DAY, HOUR } from '../base/units.ts';
+import { makeSigningRequest } from '../channel/csr.ts';
 import type { CertificateAuthority, Secrets } from '../engine/ports.ts';
 import { openMemoryStore } from '../store/memory.ts';
 import { ManualClock } from '../store/testing/clock.ts';
@@ -156,4 +157,18 @@ test('node connects both ways with certificates of the CA, and not without', asy
   expect(await ask(own, 'elsewhere.net')).toBe('refused');
   expect(await ask({}, 'localhost')).not.toBe('agent');
   listener.close();
+});
+
+test("a host's own key is certified under the name we say, and a request that proves nothing is refused", async () => {
+  const { csrPem } = await makeSigningRequest('whatever-it-asks-for');
+  const signed = await ca.sign(csrPem, { commonName: 'db1', names: [], usages: ['client'] });
+  expect(inspectCertificate(signed.certificatePem)).toMatchObject({
+    subject: 'CN=db1,O=acme',
+    fingerprint: signed.fingerprint,
+    isCa: false,
+  });
+  const forged = csrPem.replace(/[A-Za-z0-9+/]{8}=*\n-----END/, 'AAAAAAAA\n-----END');
+  await expect(ca.sign(forged, { commonName: 'db1', names: [], usages: ['client'] })).rejects.toMatchObject({
+    code: 'InvalidRequest',
+  });
 });

@@ -45,16 +45,30 @@ export async function openCertificateAuthority(
   const stored = await secrets.ensure(CA_SECRET, () => makeCa(options.organization, clock.now()));
   const { certificate, key } = await readCa(stored.reveal());
   const caPem = pemOf(certificate);
+  const complete = (request: CertificateRequest): CertificateRequest => ({
+    ...request,
+    organization: request.organization ?? options.organization,
+  });
   return {
     caPem,
-    issue: (request) =>
-      issue(
-        certificate,
-        key,
-        { ...request, organization: request.organization ?? options.organization },
-        clock.now(),
-      ),
+    issue: (request) => issue(certificate, key, complete(request), clock.now()),
+    sign: async (csrPem, request) =>
+      plain(await certify(certificate, key, complete(request), await publicKeyOf(csrPem), clock.now())),
   };
+}
+
+/** The key of a request whose signature proves that the sender has its private half. `InvalidRequest` (never). */
+async function publicKeyOf(csrPem: string): Promise<Key> {
+  try {
+    const request = new x509.Pkcs10CertificateRequest(csrPem);
+    if (await request.verify()) return await request.publicKey.export();
+  } catch {
+    // said below
+  }
+  throw new BelayError('InvalidRequest', 'this is not a certificate request that is signed by its own key', {
+    retry: 'never',
+    fix: 'Send a PKCS#10 request as PEM text.',
+  });
 }
 
 async function makeCa(organization: string, now: Millis): Promise<string> {
@@ -102,28 +116,42 @@ async function issue(
   request: CertificateRequest,
   now: Millis,
 ): Promise<IssuedCertificate> {
+  const keys = await newKeys();
+  const issued = plain(await certify(ca, caKey, request, keys.publicKey, now));
+  return { ...issued, combinedPem: secret((await privatePem(keys.privateKey)) + issued.certificatePem) };
+}
+
+function plain(
+  certificate: x509.X509Certificate,
+): Pick<IssuedCertificate, 'certificatePem' | 'fingerprint' | 'notAfter'> {
+  return {
+    certificatePem: pemOf(certificate),
+    fingerprint: fingerprintOf(certificate.rawData),
+    // X.509 knows whole seconds only.
+    notAfter: certificate.notAfter.getTime(),
+  };
+}
+
+async function certify(
+  ca: x509.X509Certificate,
+  caKey: Key,
+  request: CertificateRequest,
+  publicKey: Key,
+  now: Millis,
+): Promise<x509.X509Certificate> {
   const notAfter = Math.min(now + (request.validForMillis ?? LEAF_LIFE), ca.notAfter.getTime());
   if (notAfter - now < Math.min(LEAST_LIFE, request.validForMillis ?? LEAST_LIFE)) throw caEnds(ca);
-  const keys = await newKeys();
-  const certificate = await x509.X509CertificateGenerator.create({
+  return x509.X509CertificateGenerator.create({
     serialNumber: newSerial(),
     subject: nameOf({ O: request.organization, OU: request.organizationalUnit, CN: request.commonName }),
     issuer: ca.subjectName,
     notBefore: new Date(Math.max(now - BACKDATE, ca.notBefore.getTime())),
     notAfter: new Date(notAfter),
     signingAlgorithm: ALGORITHM,
-    publicKey: keys.publicKey,
+    publicKey,
     signingKey: caKey,
-    extensions: await leafExtensions(ca, keys.publicKey, request),
+    extensions: await leafExtensions(ca, publicKey, request),
   });
-  const certificatePem = pemOf(certificate);
-  return {
-    combinedPem: secret((await privatePem(keys.privateKey)) + certificatePem),
-    certificatePem,
-    fingerprint: fingerprintOf(certificate.rawData),
-    // X.509 knows whole seconds only.
-    notAfter: certificate.notAfter.getTime(),
-  };
 }
 
 async function leafExtensions(

@@ -5,19 +5,19 @@ import type { Log, Platform, Secrets, Store, StoredObject } from '../../engine/p
 import { silentLog } from '../../engine/testing/bench.ts';
 import { ManualClock } from '../../engine/testing/clock.ts';
 import { FakeFleet } from '../../engine/testing/fleet.ts';
-import { MemoryStore } from '../../engine/testing/memory-store.ts';
 import { type MongoDBStatus, validate } from '../../model/index.ts';
 import { HostsPlatform } from '../../platforms/hosts/platform.ts';
 import { openCertificateAuthority } from '../../security/ca.ts';
 import { masterKeyFrom } from '../../security/seal.ts';
 import { openSecrets } from '../../security/secrets.ts';
+import { openMemoryStore } from '../../store/memory.ts';
 import { addProvider, PROVIDER_KINDS, type RunningProvider } from '../setup.ts';
 
 const MASTER_KEY = masterKeyFrom(randomBytes(32));
 
 export interface Rig {
   readonly clock: ManualClock;
-  readonly store: MemoryStore;
+  readonly store: Store;
   readonly fleet: FakeFleet;
   /** Starts a control plane; `over` is the store as that process sees it. */
   start(holder: string, over?: Store, log?: Log): Promise<Running>;
@@ -32,7 +32,7 @@ export interface Running {
 
 export function makeRig(hosts: readonly string[] = ['db1', 'db2', 'db3']): Rig {
   const clock = new ManualClock();
-  const store = new MemoryStore(clock);
+  const store = openMemoryStore({ clock });
   const fleet = new FakeFleet(clock, hosts);
   const start = async (holder: string, over: Store = store, log = silentLog): Promise<Running> => {
     const secrets = await openSecrets(over, MASTER_KEY);
