@@ -67,7 +67,24 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
   return { dispatcher, close: () => services.close() };
 }
 
-async function attachReplication(_node: SimulatorNode, _keys: KeyFile | null): Promise<void> {}
+/** Makes the process a replica-set member when it was started as one; the code for that is loaded only then. */
+async function attachReplication(node: SimulatorNode, keys: KeyFile | null): Promise<void> {
+  const named = option<string>(node.options, 'replication.replSetName');
+  if (named === undefined) return;
+  const { createReplication } = await import('../replication/index.ts');
+  node.replication = createReplication({
+    node,
+    setName: named.split('/')[0]!,
+    address: node.address,
+    configServer: option<string>(node.options, 'sharding.clusterRole') === 'configsvr',
+    tls: () => node.tls.outbound(),
+    keys,
+    clusterAuthMode: () => node.clusterAuthMode,
+    closeClientConnections: () => {
+      for (const connection of [...node.connections]) if (!connection.internal) connection.close();
+    },
+  });
+}
 
 function helloServices(node: SimulatorNode, logins: Logins): Parameters<typeof helloSpecs>[0] {
   return {

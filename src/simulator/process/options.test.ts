@@ -20,7 +20,7 @@ function file(text: string): string {
   return path;
 }
 
-test('A15.2 command line and config file make one document; the command line wins', async () => {
+test('command line and config file make one document; the command line wins', async () => {
   const config = file(
     'net:\n  port: 27030\n  bindIp: 127.0.0.1,10.0.0.1\n  tls: {mode: requireTLS}\nstorage.dbPath: /data\nreplication: {replSetName: rs0}\nsetParameter: {ttlMonitorEnabled: false}\n',
   );
@@ -55,7 +55,7 @@ test.each([
     ['--wiredTigerCacheSizeGB', '0.1'],
     'storage.wiredTiger.engineConfig.cacheSizeGB must be between 0.25 and 10000',
   ],
-])('A15.2 %j ends with 2 and says why', async (argv, text) => {
+])('%j ends with 2 and says why', async (argv, text) => {
   await expect(parsed(argv)).rejects.toMatchObject({ exitCode: 2, message: expect.stringContaining(text) });
 });
 
@@ -65,14 +65,14 @@ test.each([
   ['net:\n  port: yes please\n', 'Invalid value for option net.port'],
   ['net: [1\n', 'Error parsing YAML config file: yaml-cpp: error at line'],
   ['just text\n', 'Error parsing YAML config file'],
-])('A15.2 the config file %j ends with 2 and says why', async (text, message) => {
+])('the config file %j ends with 2 and says why', async (text, message) => {
   await expect(parsed(['-f', file(text)])).rejects.toMatchObject({
     exitCode: 2,
     message: expect.stringContaining(message),
   });
 });
 
-test('A15.2 options come and go with versions and builds', async () => {
+test('options come and go with versions and builds', async () => {
   const journal = file('storage:\n  journal:\n    enabled: true\n');
   expect(await parsed(['-f', journal], '6.0.5')).toMatchObject({ storage: { journal: { enabled: true } } });
   expect(await parsed(['--enableEncryption'])).toEqual({ security: { enableEncryption: true } });
@@ -85,18 +85,18 @@ test.each([
   [{ sharding: { clusterRole: 'shardsvr' } }, 'Cannot start a shardsvr as a standalone server'],
   [{ systemLog: { destination: 'syslog' } }, 'syslog'],
   [{ systemLog: { destination: 'file' } }, 'systemLog.path is required'],
-])('A15.2 %j is a conflict', (options, text) => {
+])('%j is a conflict', (options, text) => {
   expect(() => assertOptions(options)).toThrow(text);
 });
 
-test('A15.2 unknown parameters end the start', () => {
+test('unknown parameters end the start', () => {
   expect(() => startParameters({ setParameter: { x: '1' } })).toThrow(
     'Illegal --setParameter parameter: "x"',
   );
   expect(startParameters({ setParameter: { enableTestCommands: '1' } }).get('enableTestCommands')).toBe(true);
 });
 
-test('A7.3 cluster authentication by certificate needs TLS to other members', () => {
+test('cluster authentication by certificate needs TLS to other members', () => {
   expect(assertClusterAuth({ security: { clusterAuthMode: 'x509' } }, 'disabled')).toBe(
     'need to enable TLS via the tlsMode flag',
   );
@@ -114,7 +114,7 @@ test('S8 passwords of certificate files are not shown', () => {
   expect(shown.parsed).toEqual({ net: { tls: { certificateKeyFilePassword: '<password>' } } });
 });
 
-test('A15.2 the version comes from the environment or from the folder of the executable', () => {
+test('the version comes from the environment or from the folder of the executable', () => {
   expect(playedVersion({ BELAY_SIM_CALLED_AS: '/opt/7.0.22-12/bin/mongod' })).toBe('7.0.22-12');
   expect(
     playedVersion({ BELAY_SIM_CALLED_AS: '/opt/7.0.22-12/bin/mongod', BELAY_SIM_VERSION: '6.0.1' }),
