@@ -1,16 +1,18 @@
+import type { Millis } from '../base/units.ts';
 import type { Clock } from '../engine/ports.ts';
 
-/** Longest delay a timer takes (2^31 − 1 ms); later times are reached in several. */
-const MAX_DELAY = 2_147_483_647;
+/** Longest wait a timer takes; a later time is waited for in pieces. */
+const LONGEST: Millis = 2 ** 31 - 1;
 
-/** The machine's clock. Timers never keep the process alive. */
+/** Real time. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
-  at(time, call) {
+  monotonic: () => performance.now(),
+  at: (time, call) => {
     let timer: NodeJS.Timeout;
     const arm = (): void => {
-      const delay = Math.max(0, time - Date.now());
-      timer = delay > MAX_DELAY ? setTimeout(arm, MAX_DELAY) : setTimeout(call, delay);
+      const wait = Math.max(0, time - Date.now());
+      timer = setTimeout(wait > LONGEST ? arm : call, Math.min(wait, LONGEST));
       timer.unref();
     };
     arm();
