@@ -99,10 +99,23 @@ async function runCommand(definition: CommandDefinition, context: CommandContext
   checkWriteConcern(given['writeConcern'], node.replication);
   throwIfAborted(context.signal);
   const writes = definition.access === 'write';
+  if (writes) await unlocked(call);
   const reply = await (writes ? retryConflicts(call, () => definition.run(call)) : definition.run(call));
   await confirmLinearizable(call);
   return reply;
 }
+
+/** Writes wait while `fsync` holds its lock. */
+async function unlocked(call: Call): Promise<void> {
+  const { fsync } = call.services;
+  while (fsync.locks > 0 && call.db !== 'local') {
+    await fsync.released.wait(LOCK_WAIT, call.context.signal);
+    throwIfAborted(call.context.signal);
+  }
+}
+
+/** A waiting write looks again this often even if nobody tells it. */
+const LOCK_WAIT = 60_000;
 
 function makeCall(
   definition: CommandDefinition,

@@ -1,7 +1,7 @@
 /** Reading and checking read and write concerns (3.5). */
 import type { Document, Timestamp } from 'bson';
-import type { Replication, WriteConcern } from '../contracts.ts';
-import { isDocument, isNumber, toBoolean, toNumber, typeName } from './arguments.ts';
+import type { Replication } from '../contracts.ts';
+import { isDocument, isNumber, toNumber, typeName } from './arguments.ts';
 import { fail } from './errors.ts';
 
 const LEVELS: ReadonlySet<string> = new Set(['local', 'available', 'majority', 'linearizable', 'snapshot']);
@@ -88,24 +88,4 @@ function checkW(w: unknown, replication: Replication | null): void {
   if (typeof w === 'string' && w !== 'majority') {
     throw fail(2, `cannot use non-majority 'w' mode ${w} when a host is not a member of a replica set`);
   }
-}
-
-/** The write concern a command asked for, or the member's default. */
-export function writeConcernOf(given: unknown, replication: Replication): WriteConcern {
-  if (!isDocument(given)) return replication.defaultWriteConcern();
-  const w: unknown = given['w'];
-  const number = toNumber(w);
-  const wtimeout = toNumber(given['wtimeout']);
-  const fallback = replication.defaultWriteConcern().w;
-  const chosen = typeof w === 'string' ? w : (number ?? fallback);
-  return {
-    ...(chosen === undefined ? {} : { w: chosen }),
-    ...(given['j'] === undefined ? {} : { j: toBoolean(given['j']) }),
-    ...(wtimeout === undefined ? {} : { wtimeout }),
-  };
-}
-
-/** True for an unacknowledged write. */
-export function isUnacknowledged(command: Document): boolean {
-  return isDocument(command['writeConcern']) && toNumber(command['writeConcern']['w']) === 0;
 }

@@ -19,5 +19,6 @@ export async function retryConflicts<T>(call: Call, write: () => T | Promise<T>)
     }
     await pause(RETRY, call.context.signal);
     throwIfAborted(call.context.signal);
+    call.node.replication?.assertWritable(call.db);
   }
 }

@@ -49,24 +49,29 @@ function checkSession(call: Call, cursor: Cursor): void {
   const key = call.session?.key ?? null;
   const id = cursor.id.toString();
   const where = (name: string | null) => (name === null ? '' : `, which was created in session ${name}`);
-  if (cursor.sessionKey === null && key !== null && call.transaction === null) return;
-  if (cursor.sessionKey !== null && key === null) {
-    throw fail(50738, `Cannot run getMore on cursor ${id}${where(cursor.sessionKey)}, without an lsid`);
+  if (cursor.sessionKey === null && key !== null) {
+    throw fail(
+      50736,
+      `Cannot run getMore on cursor ${id}, which was not created in a session, in session ${key}`,
+    );
   }
-  if (cursor.sessionKey !== null && cursor.sessionKey !== key) {
-    throw fail(50739, `Cannot run getMore on cursor ${id}${where(cursor.sessionKey)}, in session ${key}`);
+  if (cursor.sessionKey !== null && key === null) {
+    throw fail(50737, `Cannot run getMore on cursor ${id}${where(cursor.sessionKey)}, without an lsid`);
+  }
+  if (cursor.sessionKey !== key) {
+    throw fail(50738, `Cannot run getMore on cursor ${id}${where(cursor.sessionKey)}, in session ${key}`);
   }
   if (cursor.txnNumber === null && call.transaction !== null) {
     throw fail(
-      50740,
-      `Cannot run getMore on cursor ${id}, which was created outside of a transaction, in one`,
+      50739,
+      `Cannot run getMore on cursor ${id}, which was not created in a transaction, in transaction ${call.session!.txnNumber}`,
     );
   }
   if (cursor.txnNumber === null) return;
   if (call.transaction === null) {
     throw fail(
-      50741,
-      `Cannot run getMore on cursor ${id}, which was created in a transaction, outside of it`,
+      50740,
+      `Cannot run getMore on cursor ${id}, which was created in a transaction, without a txnNumber`,
     );
   }
   if (cursor.txnNumber !== call.session!.txnNumber) {

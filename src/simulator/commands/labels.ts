@@ -1,5 +1,6 @@
 /** Error labels as the server sets them (5.3, 5.4, 5.5). */
 import type { Document } from 'bson';
+import { toNumber } from './arguments.ts';
 
 const RETRYABLE: ReadonlySet<number> = new Set([
   6, 7, 89, 91, 134, 189, 262, 317, 358, 384, 402, 406, 407, 412, 453, 462, 9001, 10107, 11600, 11602, 13435,
@@ -49,11 +50,16 @@ function isTransient(name: string, code: number, concernCode: number | null): bo
   return true;
 }
 
+/** True for a reply with `ok: 0`, whichever number type says so. */
+export function isFailure(reply: Document): boolean {
+  return toNumber(reply['ok']) === 0;
+}
+
 /** Adds the labels to a reply, in place; labels already there stay. */
 export function addErrorLabels(reply: Document, facts: LabelFacts): void {
-  const code = reply['ok'] === 0 ? Number(reply['code'] ?? 8) : null;
+  const code = isFailure(reply) ? (toNumber(reply['code']) ?? 8) : null;
   const concern: Document | undefined = reply['writeConcernError'];
-  const concernCode = concern === undefined ? null : Number(concern['code']);
+  const concernCode = concern === undefined ? null : (toNumber(concern['code']) ?? 0);
   if (code === null && concernCode === null) return;
   const labels = errorLabels(facts, code, concernCode);
   if (labels.length === 0) return;

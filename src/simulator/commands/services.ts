@@ -7,7 +7,7 @@ import { toNumber } from './arguments.ts';
 import { Cursors } from './cursors.ts';
 import { fail } from './errors.ts';
 import { FailPoints, type Injected } from './failpoints.ts';
-import { addErrorLabels, type LabelFacts } from './labels.ts';
+import { addErrorLabels, isFailure, type LabelFacts } from './labels.ts';
 import { Notifier } from './notifier.ts';
 import { Operations } from './operations.ts';
 import { type Session, Sessions } from './sessions.ts';
@@ -185,13 +185,13 @@ async function before(services: CommandServices, context: CommandContext): Promi
 
 function after(context: CommandContext, reply: Document): Document {
   const { injected, changeStream } = marksOf(context);
-  if (injected?.writeConcernError && reply['ok'] !== 0) {
+  if (injected?.writeConcernError && !isFailure(reply)) {
     const { errorLabels, ...concern } = injected.writeConcernError;
     reply['writeConcernError'] = concern;
     if (errorLabels !== undefined) reply['errorLabels'] = errorLabels;
   }
-  if (injected?.error && reply['ok'] === 0) delete reply['topologyVersion'];
-  if (injected?.labels && (reply['ok'] === 0 || reply['writeConcernError'] !== undefined)) {
+  if (injected?.error && isFailure(reply)) delete reply['topologyVersion'];
+  if (injected?.labels && (isFailure(reply) || reply['writeConcernError'] !== undefined)) {
     reply['errorLabels'] = [...injected.labels];
     if (injected.labels.length === 0) delete reply['errorLabels'];
     return reply;

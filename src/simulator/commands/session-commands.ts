@@ -3,7 +3,6 @@ import type { Document } from 'bson';
 import { UUID } from 'bson';
 import { isDocument, required, rule, toBoolean } from './arguments.ts';
 import { type Call, command, onCluster, writeContext } from './call.ts';
-import { writeConcernOf } from './concerns.ts';
 import { fail } from './errors.ts';
 import { fullSessionId, numberOf, type Session, sessionKey } from './sessions.ts';
 import { abortTransaction, commitTransaction, noSuchTransaction } from './transactions.ts';
@@ -147,11 +146,12 @@ function numbered(call: Call): { readonly session: Session; readonly txnNumber: 
   return { session, txnNumber: number.value };
 }
 
-async function runCommit(call: Call): Promise<Document> {
+/** Commits; the dispatcher waits for the write concern, also when the commit is a repeated one. */
+function runCommit(call: Call): Document {
   const { session, txnNumber } = numbered(call);
   const replication = call.node.replication!;
   const number = numberOf(call.context)!.long;
-  const opTime = commitTransaction(session, txnNumber, (transaction) => {
+  call.lastWrite = commitTransaction(session, txnNumber, (transaction) => {
     injectTransactionalFailure(call);
     const outcome = transaction.view.commit({
       ...writeContext(call),
@@ -160,10 +160,7 @@ async function runCommit(call: Call): Promise<Document> {
     const last = outcome.entries.at(-1);
     return last ? { ts: last.ts, t: last.t } : replication.lastApplied();
   });
-  const concern = writeConcernOf(call.command['writeConcern'], replication);
-  if (opTime === null || concern.w === 0) return {};
-  const error = await replication.awaitWriteConcern(opTime, concern, call.context.signal);
-  return error === null ? {} : { writeConcernError: error };
+  return {};
 }
 
 const commit = command({

@@ -208,9 +208,9 @@ test('a cursor stays with its session', async () => {
   const { cursor } = await server.ok('db', { find: 'c', batchSize: 1, lsid });
   const id = Long.fromBigInt(BigInt(cursor.id.toString()));
   expect(await server.run('db', { getMore: id, collection: 'c', lsid: newSession() })).toMatchObject({
-    code: 50739,
+    code: 50738,
   });
-  expect(await server.run('db', { getMore: id, collection: 'c' })).toMatchObject({ code: 50738 });
+  expect(await server.run('db', { getMore: id, collection: 'c' })).toMatchObject({ code: 50737 });
   expect(await server.run('db', { getMore: id, collection: 'x', lsid })).toMatchObject({ code: 13 });
   await server.ok('db', { getMore: id, collection: 'c', lsid });
 });

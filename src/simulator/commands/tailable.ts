@@ -1,43 +1,47 @@
 /** Tailable cursors over capped collections and the oplog: they go on where the collection grows. */
 import type { Document } from 'bson';
-import type { FindSpec } from '../contracts.ts';
+import { Long } from 'bson';
+import type { FindSpec, OpTime } from '../contracts.ts';
 import { toBoolean } from './arguments.ts';
 import type { Call } from './call.ts';
 import type { CursorSource } from './cursors.ts';
 import { fail } from './errors.ts';
+import { pipe } from './pipe.ts';
 
 const OPLOG = 'local.oplog.rs';
+/** Oplog entries read at once. */
+const PAGE = 1_000;
 
-/**
- * A source that starts with what is there and follows. It remembers the `_id` (the `ts` in the oplog) of the last document
- * it read; when that one was overwritten meanwhile the cursor ends with 136 CappedPositionLost.
- */
+/** What has come since the last look; throws 136 when the place was overwritten. `over`: nothing can follow any more. */
+interface Follower {
+  next(): Document[];
+  over(): boolean;
+}
+
+/** A source that starts with what is there and follows. 2 for a collection that is not capped. */
 export function tailableSource(call: Call, ns: string, spec: FindSpec): CursorSource {
   const { data, services } = call;
   const info = data.info(ns);
-  if (ns !== OPLOG && info !== undefined && !toBoolean(info.options['capped'])) {
+  if (info === undefined) return endedSource();
+  if (!toBoolean(info.options['capped'])) {
     throw fail(
       2,
-      `error processing query: ns=${ns} Tree: $and\nSort: {}\nProj: {}\n planner returned error :: caused by :: ` +
-        'tailable cursor requested on non capped collection',
+      `error processing query: ns=${ns} planner returned error :: caused by :: tailable cursor requested on non ` +
+        'capped collection',
     );
   }
-  if (info === undefined && ns !== OPLOG) return endedSource();
-  let buffer: Document[] = data.find(ns, spec);
+  let buffer = data.find(ns, spec);
+  const follower = ns === OPLOG ? followOplog(call, spec) : followCapped(call, ns, spec);
   let dirty = false;
-  let seen = data.count(ns);
-  let newest = lastOf(call, ns);
   const stop = data.onApplied((entry) => {
-    if (entry.ns === ns || entry.ns.endsWith('.$cmd') || ns === OPLOG) dirty = true;
+    if (ns === OPLOG || entry.ns === ns || entry.op === 'c') dirty = true;
   });
-  let dropped = false;
   const refill = () => {
-    if (buffer.length > 0 || !dirty) return;
-    dirty = false;
-    if (data.info(ns)?.uuid.toString() !== info?.uuid.toString()) dropped = true;
-    else buffer = newer(call, ns, spec, newest, seen);
-    seen = data.count(ns);
-    newest = lastOf(call, ns);
+    while (buffer.length === 0 && dirty) {
+      const fresh = follower.next();
+      buffer = fresh;
+      if (fresh.length === 0) dirty = false;
+    }
   };
   return {
     kind: 'tailable',
@@ -48,10 +52,10 @@ export function tailableSource(call: Call, ns: string, spec: FindSpec): CursorSo
     shift: () => {
       buffer.shift();
     },
-    ended: () => dropped && buffer.length === 0,
+    ended: () => follower.over() && buffer.length === 0,
     wait: async (limit, signal) => {
       refill();
-      if (buffer.length === 0 && !dropped) await services.applied.wait(limit, signal);
+      if (buffer.length === 0 && !follower.over()) await services.applied.wait(limit, signal);
     },
     close: stop,
   };
@@ -61,36 +65,60 @@ function endedSource(): CursorSource {
   return { kind: 'static', peek: () => undefined, shift: () => undefined, ended: () => true };
 }
 
-const keyOf = (ns: string): string => (ns === OPLOG ? 'ts' : '_id');
-
-function lastOf(call: Call, ns: string): unknown {
-  const key = keyOf(ns);
-  return call.data.find(ns, { sort: { $natural: -1 }, limit: 1, projection: { [key]: 1 } })[0]?.[key];
+/** The log by optime: nothing before the place is looked at again. */
+function followOplog(call: Call, spec: FindSpec): Follower {
+  let read: OpTime | null = call.data.lastApplied();
+  const stages: Document[] = [
+    ...(spec.filter === undefined ? [] : [{ $match: spec.filter }]),
+    ...(spec.projection === undefined ? [] : [{ $project: spec.projection }]),
+  ];
+  return {
+    over: () => false,
+    next: () => {
+      for (;;) {
+        const page = call.data.oplogAfter(read, PAGE);
+        const last = page.at(-1);
+        if (last === undefined) return [];
+        read = { ts: last.ts, t: last.t };
+        const documents = page.map((entry) => ({ ...entry, v: Long.fromNumber(2) }));
+        const matched = pipe(call, documents, stages);
+        if (matched.length > 0) return matched;
+      }
+    },
+  };
 }
 
-/** The matching documents after the remembered position, in insertion order. */
-function newer(call: Call, ns: string, spec: FindSpec, after: unknown, before: number): Document[] {
-  const key = keyOf(ns);
-  if (ns === OPLOG) {
-    const filter =
-      after === undefined ? (spec.filter ?? {}) : { $and: [spec.filter ?? {}, { ts: { $gt: after } }] };
-    return call.data.find(ns, { ...spec, filter });
-  }
-  const ids = call.data.find(ns, { projection: { [key]: 1 } }).map((document) => document[key] as unknown);
-  const position = after === undefined ? -1 : ids.findLastIndex((id) => sameValue(id, after));
-  if (position < 0 && after !== undefined && before > 0) {
-    throw fail(136, 'CollectionScan died due to position in capped collection being deleted.');
-  }
-  const fresh = ids.slice(position + 1);
-  return fresh.flatMap((id) =>
-    call.data.find(ns, { ...spec, filter: { $and: [{ _id: { $eq: id } }, spec.filter ?? {}] } }),
-  );
+/** A capped collection by the `_id` last seen, in insertion order. */
+function followCapped(call: Call, ns: string, spec: FindSpec): Follower {
+  const { data } = call;
+  const uuid = data.info(ns)?.uuid.toString();
+  const ids = () => data.find(ns, { projection: { _id: 1 } }).map((document) => document['_id'] as unknown);
+  let newest: unknown = ids().at(-1);
+  let dropped = false;
+  return {
+    over: () => dropped,
+    next: () => {
+      if (data.info(ns)?.uuid.toString() !== uuid) {
+        dropped = true;
+        return [];
+      }
+      const present = ids();
+      const position = newest === undefined ? -1 : present.findLastIndex((id) => sameValue(id, newest));
+      if (position < 0 && newest !== undefined) {
+        throw fail(136, 'CollectionScan died due to position in capped collection being deleted.');
+      }
+      newest = present.at(-1) ?? newest;
+      const { filter = {}, ...rest } = spec;
+      return present
+        .slice(position + 1)
+        .flatMap((id) => data.find(ns, { ...rest, filter: { $and: [{ _id: { $eq: id } }, filter] } }));
+    },
+  };
 }
 
 function sameValue(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   if (left === null || right === null || typeof left !== 'object' || typeof right !== 'object') return false;
-  return (left as { _bsontype?: string })._bsontype === (right as { _bsontype?: string })._bsontype
-    ? JSON.stringify(left) === JSON.stringify(right)
-    : false;
+  const type = (value: object) => (value as { _bsontype?: string })._bsontype;
+  return type(left) === type(right) && JSON.stringify(left) === JSON.stringify(right);
 }

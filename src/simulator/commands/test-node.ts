@@ -1,6 +1,6 @@
 /** A process without wire for the tests of this folder: commands are called as the dispatcher would call them. */
 import type { Document } from 'bson';
-import { deserialize, Long, ObjectId, serialize, Timestamp, UUID } from 'bson';
+import { Double, deserialize, Long, ObjectId, serialize, Timestamp, UUID } from 'bson';
 import type {
   CommandContext,
   Connection,
@@ -103,11 +103,11 @@ export function openTestNode(kind: 'set' | 'standalone' = 'set', version = '8.0.
       );
       if (!spec) throw new ServerError(59, 'CommandNotFound', `no such command: '${context.name}'`);
       if (spec.access === 'write') node.replication?.assertWritable(context.db);
-      return { ...(await spec.run(context)), ok: 1 };
+      return { ...(await spec.run(context)), ok: new Double(1) };
     } catch (failure) {
       if (!(failure instanceof ServerError)) throw failure;
       const { message: errmsg, code, codeName, errorLabels, extra } = failure;
-      return { ok: 0, errmsg, code, codeName, ...(errorLabels ? { errorLabels } : {}), ...extra };
+      return { ok: new Double(0), errmsg, code, codeName, ...(errorLabels ? { errorLabels } : {}), ...extra };
     } finally {
       end();
     }
