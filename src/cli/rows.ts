@@ -105,7 +105,7 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     { title: 'CONNECTED', value: (o) => dash((o.status as { connected?: boolean } | undefined)?.connected) },
     {
       title: 'MEMBERS',
-      value: (o) => dash((o.status as { memberCount?: number } | undefined)?.memberCount ?? 0),
+      value: (o) => String((o.status as { members?: readonly string[] } | undefined)?.members?.length ?? 0),
     },
     {
       title: 'AGENT',

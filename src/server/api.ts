@@ -1,11 +1,13 @@
 /** The REST API (interfaces, REST). Thin: admission and the store decide, this file speaks HTTP. */
 import { randomUUID } from 'node:crypto';
+import type { RequestListener, Server } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { BelayError } from '../base/error.ts';
 import { DAY, HOUR } from '../base/units.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
 import { findKind, KINDS, type KindInfo } from '../model/index.ts';
 import { namedSecretPrefix } from '../provider/names.ts';
+import { ROLES } from '../security/tokens.ts';
 import { keyOf, withNamespace } from './admission.ts';
 import { connectionOf } from './connection.ts';
 import type { ApiDeps, Identity } from './deps.ts';
@@ -30,13 +32,23 @@ interface Params {
 }
 type Query = Readonly<Record<string, string | undefined>>;
 
+/** Makes the HTTP server behind the app: plain HTTP when absent. */
+export type ServerFactory = (handler: RequestListener) => Server;
+
 /** The app, not yet listening. `caPem` is handed to clients that connect. */
-export function buildApi(deps: ApiDeps, caPem: string): FastifyInstance {
+export function buildApi(
+  deps: ApiDeps,
+  caPem: string,
+  serverFactory: ServerFactory | null = null,
+): FastifyInstance {
   const app = fastify({
     logger: false,
     bodyLimit: BODY_LIMIT,
     genReqId: () => randomUUID(),
     forceCloseConnections: true,
+    ...(serverFactory === null
+      ? {}
+      : { serverFactory: (handler: RequestListener) => serverFactory(handler) }),
   });
   app.addContentTypeParser(
     ['application/merge-patch+json', 'application/strategic-merge-patch+json'],
@@ -374,7 +386,6 @@ async function removeSecret(
 ): Promise<unknown> {
   await readSecret(deps, namespace, name);
   await deps.secrets.delete(namedSecretPrefix(namespace, name));
-  deps.secretChanged(namedSecretPrefix(namespace, name));
   return reply.status(204).send();
 }
 
@@ -393,6 +404,7 @@ function otherRoutes(api: FastifyInstance, deps: ApiDeps, caPem: string): void {
   });
   api.get('/api/v1/ca', async () => ({ caPem }));
   api.get('/api/v1/whoami', async (request) => identities.get(request));
+  tokenRoutes(api, deps);
   api.post('/api/v1/join-tokens', async (request) => {
     needAdmin(request, 'let hosts join');
     const body = (request.body ?? {}) as { host?: unknown; ttlSeconds?: unknown };
@@ -405,3 +417,42 @@ function otherRoutes(api: FastifyInstance, deps: ApiDeps, caPem: string): void {
     return deps.createJoinToken(host, ttl);
   });
 }
+
+/** API tokens: made, listed without their secrets, taken back. Admins only. */
+function tokenRoutes(api: FastifyInstance, deps: ApiDeps): void {
+  api.post('/api/v1/tokens', async (request) => {
+    needAdmin(request, 'make tokens');
+    const body = (request.body ?? {}) as { name?: unknown; role?: unknown; ttlSeconds?: unknown };
+    const role = ROLES.find((r) => r === body.role);
+    if (typeof body.name !== 'string' || body.name === '' || role === undefined) {
+      throw new BelayError('Malformed', 'send {"name": TEXT, "role": "admin" | "operator" | "viewer"}', {
+        retry: 'never',
+      });
+    }
+    const ttl = body.ttlSeconds === undefined ? null : Number(body.ttlSeconds) * 1000;
+    if (ttl !== null && !(ttl > 0))
+      throw new BelayError('Malformed', 'ttlSeconds must be more than 0', { retry: 'never' });
+    const made = await deps.tokens.createApiToken({ name: body.name, role, validFor: ttl });
+    return { id: made.id, token: made.token.reveal(), expiresAt: iso(made.expiresAt) };
+  });
+  api.get('/api/v1/tokens', async (request) => {
+    needAdmin(request, 'list tokens');
+    const rows = await deps.tokens.list('api');
+    return {
+      items: rows.map((r) => ({
+        id: r.id,
+        name: r.name,
+        role: r.role,
+        createdAt: iso(r.createdAt),
+        expiresAt: iso(r.expiresAt),
+      })),
+    };
+  });
+  api.delete('/api/v1/tokens/:id', async (request, reply) => {
+    needAdmin(request, 'revoke tokens');
+    await deps.tokens.revoke((request.params as { id: string }).id);
+    return reply.status(204).send();
+  });
+}
+
+const iso = (time: number | null): string | null => (time === null ? null : new Date(time).toISOString());

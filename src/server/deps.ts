@@ -1,6 +1,6 @@
-import type { Desired, Observed, State, Step } from '../clusters/index.ts';
 import type { Agents, Clock, Log, Secrets, Store } from '../engine/ports.ts';
-import type { Provider } from '../engine/provider.ts';
+import type { MongoDBProvider } from '../provider/mongodb.ts';
+import type { Tokens } from '../security/tokens.ts';
 
 /** Who is asking: the token's name and what its role permits. */
 export interface Identity {
@@ -15,14 +15,13 @@ export interface ApiDeps {
   readonly agents: Agents;
   readonly clock: Clock;
   readonly log: Log;
-  readonly provider: Provider<Desired, State, Observed, Step>;
+  readonly provider: MongoDBProvider;
   /** Throws TokenUnknown, TokenExpired. */
   readonly authenticate: (token: string) => Promise<Identity>;
   /** A one-time token for a host to join with (its name, or `*`), and what an agent is started with. */
   readonly createJoinToken: (host: string, ttlMillis: number) => Promise<JoinInvitation>;
-  /** A sealed secret was written or removed: users that refer to it are looked at again. */
-  readonly secretChanged: (name: string) => void;
-  /** Members a host carries, `namespace/name`, as far as the engine knows. */
+  readonly tokens: Tokens;
+  /** Members a host carries, `namespace/name`, as far as this process knows. */
   readonly membersOn: (host: string) => readonly string[];
   /** Prometheus text. */
   readonly metrics: () => Promise<string>;

@@ -134,7 +134,6 @@ async function applySecret(
     const before = await deps.secrets.get(path);
     if (before !== null && before.reveal() === value.reveal()) continue;
     await deps.secrets.put(path, value);
-    deps.secretChanged(path);
     changed = true;
   }
   return {

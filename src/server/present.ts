@@ -97,7 +97,6 @@ export function presentHost(
       ...(facts.fingerprint === null ? {} : { fingerprint: facts.fingerprint }),
       executables: facts.executables,
       members,
-      memberCount: members.length,
     },
   };
 }

@@ -1,0 +1,42 @@
+/** Rotation of the master key from outside a running control plane. */
+import { existsSync, renameSync } from 'node:fs';
+import path from 'node:path';
+import type { Clock } from '../engine/ports.ts';
+import { createKeyFile, readKeyFile } from '../security/master-key.ts';
+import { rotateMasterKey } from '../security/secrets.ts';
+import { openStore } from '../store/open.ts';
+
+export const masterKeyFile = (dataDir: string): string => path.join(dataDir, 'master.key');
+export const storeUrlOf = (dataDir: string): string => `sqlite:${path.join(dataDir, 'belay.db')}`;
+
+export interface RotationResult {
+  readonly rows: number;
+  readonly keyFile: string;
+  readonly oldKeyFile: string;
+}
+
+/**
+ * Makes a new key beside the old one, seals everything anew in one transaction, then swaps the files. After a crash
+ * between the two the new key lies in `master.key.next` and a second call finishes.
+ */
+export async function rotateMasterKeyOf(options: {
+  readonly dataDir: string;
+  readonly storeUrl?: string;
+  readonly clock: Clock;
+}): Promise<RotationResult> {
+  const keyFile = masterKeyFile(options.dataDir);
+  const next = `${keyFile}.next`;
+  const oldKeyFile = `${keyFile}.old`;
+  const oldKey = await readKeyFile(keyFile);
+  if (!existsSync(next)) await createKeyFile(next);
+  const newKey = await readKeyFile(next);
+  const store = await openStore(options.storeUrl ?? storeUrlOf(options.dataDir), { clock: options.clock });
+  try {
+    const rows = await rotateMasterKey(store, oldKey, newKey);
+    renameSync(keyFile, oldKeyFile);
+    renameSync(next, keyFile);
+    return { rows, keyFile, oldKeyFile };
+  } finally {
+    await store.close();
+  }
+}

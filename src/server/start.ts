@@ -1,0 +1,193 @@
+/** The server process: a control plane and the API in front of it. */
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { BelayError } from '../base/error.ts';
+import { DAY } from '../base/units.ts';
+import type { Log } from '../engine/ports.ts';
+import { atomicWriteFile } from '../security/files.ts';
+import { loadMasterKey } from '../security/master-key.ts';
+import { buildApi } from './api.ts';
+import { type ControlPlane, openControlPlane } from './controlplane.ts';
+import type { ApiDeps, JoinInvitation } from './deps.ts';
+import { masterKeyFile, storeUrlOf } from './masterKey.ts';
+import { makeMetrics } from './metrics.ts';
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface ServerOptions {
+  readonly dataDir: string;
+  readonly storeUrl?: string;
+  readonly listen: Address;
+  readonly agentListen: Address;
+  /** What joining agents are told to connect to. */
+  readonly publicUrls?: readonly string[];
+  readonly masterKeyFile?: string;
+  /** Serve the API over TLS with a certificate of the installation's CA. Needed off loopback. */
+  readonly tls: boolean;
+  readonly version: string;
+  readonly log: Log;
+}
+
+export interface RunningServer {
+  readonly url: string;
+  readonly agentUrls: readonly string[];
+  readonly caFingerprint: string;
+  readonly caPem: string;
+  /** File with an admin token, made at the first start. */
+  readonly tokenFile: string;
+  readonly controlPlane: ControlPlane;
+  createJoinToken(host: string, ttlMillis: number): Promise<JoinInvitation>;
+  close(): Promise<void>;
+}
+
+/** `host:port`, `[::1]:port` or `:port` (all addresses). */
+export function parseAddress(text: string): Address {
+  const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65_535) {
+    throw new BelayError('Usage', `${text} is not an address to listen on`, {
+      retry: 'never',
+      fix: 'write host:port, 127.0.0.1:7717 for example',
+    });
+  }
+  return { host: match[1] ?? (match[2] === '' || match[2] === undefined ? '0.0.0.0' : match[2]), port };
+}
+
+const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost']);
+
+/** Opens everything; when the API cannot listen, everything is closed again. */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { dataDir, listen, log } = options;
+  if (!options.tls && !LOOPBACK.has(listen.host)) {
+    throw new BelayError('Usage', `the API would be served without TLS on ${listen.host}`, {
+      retry: 'never',
+      fix: 'add --tls, or listen on 127.0.0.1',
+    });
+  }
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const storeUrl = options.storeUrl ?? storeUrlOf(dataDir);
+  const keyFile = options.masterKeyFile ?? masterKeyFile(dataDir);
+  // A new key would not open what is sealed already: only an installation without a store gets one.
+  const create =
+    options.masterKeyFile === undefined &&
+    (options.storeUrl !== undefined || !existsSync(path.join(dataDir, 'belay.db')));
+  const masterKey = await loadMasterKey({ file: keyFile, create, environment: process.env });
+  const controlPlane = await openControlPlane({
+    storeUrl,
+    dataDir,
+    masterKey,
+    log,
+    agentListen: options.agentListen,
+    ...(options.publicUrls === undefined ? {} : { agentUrls: options.publicUrls }),
+    version: options.version,
+  });
+  try {
+    return await serve(options, controlPlane);
+  } catch (error) {
+    await controlPlane.close();
+    throw error;
+  }
+}
+
+async function serve(options: ServerOptions, controlPlane: ControlPlane): Promise<RunningServer> {
+  const { listen, log } = options;
+  const deps = apiDeps(options, controlPlane);
+  const tokenFile = await ensureAdminToken(options.dataDir, controlPlane);
+  const tls = options.tls ? await apiCertificate(controlPlane, listen.host) : null;
+  const app = buildApi(
+    deps,
+    controlPlane.ca.caPem,
+    tls === null ? null : (handler) => createHttpsServer({ key: tls, cert: tls }, handler),
+  );
+  try {
+    await app.listen({ host: listen.host, port: listen.port });
+  } catch (failure) {
+    const taken = (failure as NodeJS.ErrnoException).code === 'EADDRINUSE';
+    throw new BelayError(
+      taken ? 'PortTaken' : 'CannotListen',
+      `the API cannot be served on ${listen.host}:${listen.port}: ${(failure as Error).message}`,
+      {
+        retry: 'never',
+        fix: 'choose another address with --listen HOST:PORT, or stop what listens there',
+        cause: failure,
+      },
+    );
+  }
+  const port = (app.server.address() as AddressInfo).port;
+  const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
+  const url = `${tls === null ? 'http' : 'https'}://${host}:${port}`;
+  log.info('serving', { url, agents: controlPlane.agentUrls });
+  return {
+    url,
+    agentUrls: controlPlane.agentUrls,
+    caFingerprint: controlPlane.caFingerprint,
+    caPem: controlPlane.ca.caPem,
+    tokenFile,
+    controlPlane,
+    createJoinToken: deps.createJoinToken,
+    close: async () => {
+      await app.close();
+      await controlPlane.close();
+    },
+  };
+}
+
+function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
+  const { store, secrets, agents, clock, log, tokens, engine, provider } = controlPlane;
+  const metrics = makeMetrics({ engine: engine.metrics, agents, store });
+  return {
+    store,
+    secrets,
+    agents,
+    clock,
+    log,
+    tokens,
+    provider: provider.provider,
+    authenticate: (token) => tokens.verifyApiToken(token),
+    createJoinToken: async (host, ttlMillis) => {
+      const made = await tokens.createJoinToken({ host, validFor: ttlMillis });
+      const expiresAt = new Date(made.expiresAt ?? 0).toISOString();
+      return {
+        token: made.token.reveal(),
+        expiresAt,
+        urls: controlPlane.agentUrls,
+        caFingerprint: controlPlane.caFingerprint,
+      };
+    },
+    membersOn: (host) => provider.membersOn(host),
+    metrics: () => metrics.text(),
+    ready: () => controlPlane.ready(),
+    version: options.version,
+  };
+}
+
+/** The first token: an admin's, in a file that only this user may read. One that was revoked or lost is made anew. */
+async function ensureAdminToken(dataDir: string, { tokens }: ControlPlane): Promise<string> {
+  const file = path.join(dataDir, 'admin.token');
+  if (existsSync(file)) {
+    try {
+      await tokens.verifyApiToken(readFileSync(file, 'utf8').trim());
+      return file;
+    } catch {
+      // Of another store, or revoked.
+    }
+  }
+  const made = await tokens.createApiToken({ name: 'first admin', role: 'admin', validFor: null });
+  await atomicWriteFile(file, `${made.token.reveal()}\n`, 0o600);
+  return file;
+}
+
+async function apiCertificate({ ca }: ControlPlane, host: string): Promise<string> {
+  const issued = await ca.issue({
+    commonName: 'belay-api',
+    names: ['localhost', '127.0.0.1', '::1', ...(host === '0.0.0.0' || host === '::' ? [] : [host])],
+    usages: ['server'],
+    validForMillis: 365 * DAY,
+  });
+  return issued.combinedPem.reveal();
+}
