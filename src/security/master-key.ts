@@ -7,13 +7,16 @@ import { generateMasterKeyText, type MasterKey, parseMasterKey } from './seal.ts
 
 /** Name of the systemd credential (`LoadCredential=belay-master-key:…`). */
 export const CREDENTIAL_NAME = 'belay-master-key';
-/** Name of the environment variable; it is taken out of the environment once read, so no child inherits it (S8). */
+/**
+ * Name of the environment variable. It is taken out of the environment once read, so no child inherits it (S8); the
+ * system still shows it to the same user and root in /proc, so a file or credential is the better place.
+ */
 export const MASTER_KEY_VARIABLE = 'BELAY_MASTER_KEY';
 
 export interface MasterKeySources {
   /** A key file; must be readable by its owner only. */
   readonly file?: string;
-  /** Make the file when there is none. Not asked for when the store has secrets already: a new key would not open them. */
+  /** Make the file when there is none. Only for a store that has no key yet (`hasMasterKey`): a new key would not open it. */
   readonly create?: boolean;
   /** `process.env` of the caller. The variable is deleted from it. */
   readonly environment: Record<string, string | undefined>;

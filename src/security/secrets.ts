@@ -25,6 +25,13 @@ export async function openSecrets(store: SealedRows, masterKey: MasterKey): Prom
   return new SealedSecrets(store, masterKey);
 }
 
+/**
+ * Whether a master key was used on this store before. Then a missing key file must not be replaced by a new one: it
+ * could open nothing.
+ */
+export const hasMasterKey = async (store: SealedRows): Promise<boolean> =>
+  (await store.getSealed(CHECK_NAME)) !== null;
+
 /** Checks the key, or makes it the store's key when the store has none. `MasterKeyWrong` (never). */
 async function adoptKey(store: SealedRows, key: MasterKey): Promise<void> {
   if (await keyFits(store, key)) return;

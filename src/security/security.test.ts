@@ -22,7 +22,7 @@ import { makeLog } from './log.ts';
 import { createKeyFile, loadMasterKey } from './master-key.ts';
 import { generateKeyFile, generatePassword } from './passwords.ts';
 import { generateMasterKeyText, keyId, masterKeyFrom, parseMasterKey, seal, unseal } from './seal.ts';
-import { openSecrets, rotateMasterKey } from './secrets.ts';
+import { hasMasterKey, openSecrets, rotateMasterKey } from './secrets.ts';
 import { openTokens } from './tokens.ts';
 
 const key = masterKeyFrom(new Uint8Array(32).fill(1));
@@ -174,6 +174,12 @@ describe('secrets', () => {
     expect(failure.retry).toBe('never');
     expect(failure.fix).toContain('BELAY_MASTER_KEY');
     expect(store.writes).toBe(writes);
+  });
+
+  test('a store knows whether it has a master key already', async () => {
+    expect(await hasMasterKey(store)).toBe(false);
+    await openSecrets(store, key);
+    expect(await hasMasterKey(store)).toBe(true);
   });
 
   test('of two keys that meet on a new store one counts', async () => {

@@ -72,13 +72,17 @@ export class MemoryWrite {
     this.rows += 1;
   }
 
-  remove<V>(table: Map<string, V>, key: string): boolean {
-    if (!table.has(key)) return false;
+  remove<V>(table: Map<string, V>, key: string): void {
+    if (!table.has(key)) return;
+    this.trim(table, key);
+    this.rows += 1;
+  }
+
+  /** Removes for a limit's sake, which does not count as a write. */
+  trim<V>(table: Map<string, V>, key: string): void {
     const old = table.get(key) as V;
     this.#undo.push(() => table.set(key, old));
     table.delete(key);
-    this.rows += 1;
-    return true;
   }
 
   /** Adds a change with the next resourceVersion. */

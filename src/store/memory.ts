@@ -396,7 +396,7 @@ function addIntents(write: MemoryWrite, intents: readonly JournalIntent[], limit
   for (const uid of new Set(intents.map((intent) => intent.clusterUid))) {
     const finished = entriesOf(disk, uid).filter((entry) => entry.outcome !== null);
     if (finished.length <= limits.journalPerCluster + limits.slack) continue;
-    for (const { id } of finished.slice(0, -limits.journalPerCluster)) write.remove(disk.journal, id);
+    for (const { id } of finished.slice(0, -limits.journalPerCluster)) write.trim(disk.journal, id);
   }
 }
 
@@ -434,7 +434,7 @@ function trimSubject(write: MemoryWrite, subject: string, limits: StoreLimits): 
   const rows = [...write.disk.events.values()].filter((row) => row.subject === subject);
   if (rows.length <= limits.eventsPerObject + limits.slack) return;
   rows.sort((a, b) => a.event.at - b.event.at || a.seq - b.seq);
-  for (const row of rows.slice(0, -limits.eventsPerObject)) write.remove(write.disk.events, row.event.id);
+  for (const row of rows.slice(0, -limits.eventsPerObject)) write.trim(write.disk.events, row.event.id);
 }
 
 function removeSealed(write: MemoryWrite, prefix: string): number {
@@ -452,9 +452,12 @@ function housekeep(disk: MemoryDisk, rows: number, limits: StoreLimits): void {
     disk.changes = disk.changes.slice(floor - disk.kept);
     disk.kept = floor;
   }
-  const events = [...disk.events.values()].sort((a, b) => b.event.at - a.event.at);
-  for (const { event } of events.slice(limits.events)) disk.events.delete(event.id);
-  const finished = [...disk.journal.values()].filter(({ entry }) => entry.outcome !== null);
-  finished.sort((a, b) => b.seq - a.seq);
-  for (const { entry } of finished.slice(limits.journal)) disk.journal.delete(entry.id);
+  const oldest = [...disk.events.values()].sort((a, b) => b.event.at - a.event.at)[limits.events]?.event.at;
+  for (const { event } of [...disk.events.values()]) {
+    if (oldest !== undefined && event.at <= oldest) disk.events.delete(event.id);
+  }
+  const cut = [...disk.journal.values()].sort((a, b) => b.seq - a.seq)[limits.journal]?.seq;
+  for (const { seq, entry } of [...disk.journal.values()]) {
+    if (cut !== undefined && seq <= cut && entry.outcome !== null) disk.journal.delete(entry.id);
+  }
 }

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { describeStore } from './conformance.ts';
 import { openStore } from './open.ts';
+import { expectAlike, LIMITS } from './testing/alike.ts';
 import { ManualClock } from './testing/clock.ts';
 import { postgresMissing, startPostgres, type TestPostgres } from './testing/postgres.ts';
 
@@ -64,6 +65,13 @@ describe.skipIf(skip !== undefined)(title, () => {
     clock.advance(5_000);
     expect((await next).value.object.metadata.name).toBe('b');
     stop.abort();
+    await store.close();
+  });
+
+  test('memory and PostgreSQL answer alike to the same calls', async () => {
+    const clock = new ManualClock();
+    const store = await openStore(`${server.url}?schema=alike`, { clock, limits: LIMITS });
+    await expectAlike(7, clock, store);
     await store.close();
   });
 

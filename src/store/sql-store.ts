@@ -39,6 +39,7 @@ export class SqlStore implements Store {
   readonly #feed = new Feed();
   #stopListening: () => Promise<void> = async () => undefined;
   #closing: Promise<void> | undefined;
+  readonly #inFlight = new Set<Promise<unknown>>();
   #writes = 0;
   #rowsSinceHousekeeping = 0;
 
@@ -65,6 +66,7 @@ export class SqlStore implements Store {
     return this.#writes;
   }
 
+  /** Writes under way are finished first. */
   async close(): Promise<void> {
     this.#closing ??= this.#shut();
     await this.#closing;
@@ -72,6 +74,7 @@ export class SqlStore implements Store {
 
   async #shut(): Promise<void> {
     this.#feed.close();
+    await Promise.allSettled(this.#inFlight);
     await this.#stopListening();
     await this.#dialect.db.destroy();
   }
@@ -212,6 +215,16 @@ export class SqlStore implements Store {
 
   async #write<T>(work: (write: Write) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw storeClosed();
+    const attempt = this.#attempt(work);
+    this.#inFlight.add(attempt);
+    try {
+      return await attempt;
+    } finally {
+      this.#inFlight.delete(attempt);
+    }
+  }
+
+  async #attempt<T>(work: (write: Write) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       const done: { write?: Write } = {};
       try {

@@ -135,6 +135,35 @@ describe('SQLite alone', () => {
     expect((await write).metadata.name).toBe('waiting');
   });
 
+  test('a lock that is never given back is named: StoreLocked', async () => {
+    await (await open()).close();
+    const other = new SqliteDatabase(file);
+    other.exec('begin immediate');
+    const failure = await failureOf(
+      openSqlite(file, { clock, lockPatience: 0 }).then((dialect) =>
+        SqlStore.open(dialect, clock, STORE_LIMITS),
+      ),
+    );
+    expect(failure).toMatchObject({ code: 'StoreLocked', retry: 'later' });
+    other.close();
+  });
+
+  test('many writers at once let the loop turn, and closing waits for them', async () => {
+    const store = await open();
+    let turns = 0;
+    let busy = true;
+    const count = (): void => {
+      turns += 1;
+      if (busy) setImmediate(count);
+    };
+    setImmediate(count);
+    const writes = Array.from({ length: 300 }, (_, i) => store.create(object(`c${i}`)));
+    await store.close();
+    busy = false;
+    expect(await Promise.all(writes)).toHaveLength(300);
+    expect(turns).toBeGreaterThan(2);
+  });
+
   test('a long list gives others their turn', async () => {
     const store = await open();
     const limits = { ...STORE_LIMITS, listChunk: 5 };

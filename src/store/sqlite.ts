@@ -1,6 +1,6 @@
 import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import SqliteDatabase from 'better-sqlite3';
 import {
   CompiledQuery,
@@ -29,11 +29,18 @@ const LOCK_PATIENCE: Millis = 10 * SECOND;
 const LOCK_RETRY: { readonly first: Millis; readonly most: Millis } = { first: 1, most: 25 };
 /** Commits of other processes are noticed this late; SQLite has no way to be told. Own commits wake at once. */
 const FOREIGN_POLL: Millis = SECOND;
+/**
+ * SQLite answers at once, so a queue of callers would go through promises alone and the loop would not turn until
+ * all are served. After this long the next caller waits for the loop first: sockets and timers get their turn.
+ */
+const TURN: Millis = 5;
 /** Prepared statements kept; the shared code has about fifty, lists of variable length make a few more. */
 const STATEMENT_CACHE = 200;
 
 export interface SqliteOptions {
   readonly clock: Clock;
+  /** Instead of the usual ten seconds, for tests. */
+  readonly lockPatience?: Millis;
   /** Largest size of the file in pages of 4 KiB, for tests of a full disk. */
   readonly maxPages?: number;
 }
@@ -45,7 +52,7 @@ export async function openSqlite(path: string, options: SqliteOptions): Promise<
   const db = new Kysely<Tables>({
     dialect: {
       createAdapter: () => new SqliteAdapter(),
-      createDriver: () => new SqliteDriver(database),
+      createDriver: () => new SqliteDriver(database, options.lockPatience ?? LOCK_PATIENCE),
       createIntrospector: (handle) => new SqliteIntrospector(handle),
       createQueryCompiler: () => new SqliteQueryCompiler(),
     },
@@ -62,7 +69,7 @@ export async function openSqlite(path: string, options: SqliteOptions): Promise<
     },
     announce: sql`0`,
     listen: async (wake) => pollForeignCommits(database, options.clock, wake),
-    translate: (failure) => translate(failure, where),
+    translate: (failure, committing) => translate(failure, where, committing),
     transient: () => false,
   };
 }
@@ -72,7 +79,7 @@ async function openDatabase(path: string, options: SqliteOptions): Promise<Datab
     if (path !== ':memory:') prepareFile(path);
     // No waiting inside SQLite: that would stop the whole process. `patiently` waits without holding the loop.
     const database = new SqliteDatabase(path, { timeout: 0 });
-    await patiently(() => database.pragma('journal_mode = WAL'));
+    await patiently(() => database.pragma('journal_mode = WAL'), options.lockPatience ?? LOCK_PATIENCE);
     // An acknowledged write must survive a power cut, too: the log is synced at every commit.
     database.pragma('synchronous = FULL');
     database.pragma('trusted_schema = OFF');
@@ -109,14 +116,22 @@ class SqliteDriver implements Driver {
   readonly #database: Database;
   readonly #connection: SqliteConnection;
 
-  constructor(database: Database) {
+  #turnBegan: number | undefined;
+
+  constructor(database: Database, patience: Millis) {
     this.#database = database;
-    this.#connection = new SqliteConnection(database);
+    this.#connection = new SqliteConnection(database, patience);
   }
 
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<DatabaseConnection> {
+    if (this.#turnBegan === undefined) {
+      this.#turnBegan = performance.now();
+      setImmediate(() => {
+        this.#turnBegan = undefined;
+      });
+    } else if (performance.now() - this.#turnBegan > TURN) await nextTurn();
     return this.#connection;
   }
 
@@ -146,16 +161,18 @@ class SqliteDriver implements Driver {
 
 class SqliteConnection implements DatabaseConnection {
   readonly #database: Database;
+  readonly #patience: Millis;
   readonly #statements = new Map<string, Statement>();
 
-  constructor(database: Database) {
+  constructor(database: Database, patience: Millis) {
     this.#database = database;
+    this.#patience = patience;
   }
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     const run = (): QueryResult<R> => this.#execute<R>(query);
     // Inside a transaction the lock is ours already and nothing can be busy.
-    return this.#database.inTransaction ? run() : patiently(run);
+    return this.#database.inTransaction ? run() : patiently(run, this.#patience);
   }
 
   #execute<R>(query: CompiledQuery): QueryResult<R> {
@@ -183,8 +200,8 @@ class SqliteConnection implements DatabaseConnection {
 }
 
 /** Tries again while another process holds the lock, without holding the loop meanwhile. */
-async function patiently<T>(call: () => T): Promise<T> {
-  const end = performance.now() + LOCK_PATIENCE;
+async function patiently<T>(call: () => T, patience: Millis): Promise<T> {
+  const end = performance.now() + patience;
   for (let wait = LOCK_RETRY.first; ; wait = Math.min(wait * 2, LOCK_RETRY.most)) {
     try {
       return call();
@@ -202,7 +219,7 @@ const codeOf = (failure: unknown): string => {
 
 const isBusy = (failure: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(codeOf(failure));
 
-function translate(failure: unknown, where: string): BelayError {
+function translate(failure: unknown, where: string, committing = false): BelayError {
   if (failure instanceof BelayError) return failure;
   const code = codeOf(failure);
   const message = failure instanceof Error ? failure.message : String(failure);
@@ -211,6 +228,14 @@ function translate(failure: unknown, where: string): BelayError {
   if (code === 'SQLITE_NOTADB' || code.startsWith('SQLITE_CORRUPT')) return storeDamaged(where, failure);
   if (message === 'The database connection is not open') {
     return new BelayError('StoreUnavailable', 'the store was closed', { retry: 'never', cause: failure });
+  }
+  if (committing && code.startsWith('SQLITE_IOERR')) {
+    // The log was written and could not be synced: after a restart the transaction may be there or not.
+    return new BelayError('StoreUnavailable', `${where} could not be synced: ${message}`, {
+      retry: 'unknown-outcome',
+      fix: 'Check the disk of the store.',
+      cause: failure,
+    });
   }
   if (/^(SQLITE_(READONLY|CANTOPEN|PERM|IOERR|AUTH)|E[A-Z]+$)/.test(code)) {
     return new BelayError('StoreUnavailable', `${where} cannot be used: ${message}`, {
