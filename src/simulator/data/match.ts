@@ -6,7 +6,7 @@ import type { Document } from 'bson';
 import { ServerError } from '../contracts.ts';
 import { isDocument, isTruthy, typeOf } from './bson.ts';
 import { type Collator, collatorOf } from './compare.ts';
-import { evaluate, type Variables } from './expression.ts';
+import { compileExpression, evaluate, scopeOf, type Variables } from './expression.ts';
 import { compileJsonSchema } from './json-schema.ts';
 import { compileFieldOperator, equalityTest, type LeafMatcher, regexTest } from './match-operators.ts';
 import { type MatchDetails, pathOf, visitPath } from './path.ts';
@@ -65,7 +65,7 @@ function compileTopLevel(name: string, value: unknown, context: MatchContext): M
       return (document) => !parts.some((part) => part(document));
     }
     case '$expr':
-      return (document) => isTruthy(evaluate(value, document, context.variables ?? {}));
+      return compileExpr(value, context);
     case '$jsonSchema':
       return compileJsonSchema(value);
     case '$comment':
@@ -79,6 +79,11 @@ function compileTopLevel(name: string, value: unknown, context: MatchContext): M
     default:
       throw refusedTopLevel(name);
   }
+}
+
+function compileExpr(expression: unknown, { variables = {}, collator }: MatchContext): Matcher {
+  const evaluateFor = compileExpression(expression);
+  return (document) => isTruthy(evaluateFor(scopeOf(document, variables, collator)));
 }
 
 function refusedTopLevel(name: string): ServerError {

@@ -2,7 +2,8 @@
 import type { Document } from 'bson';
 import { ServerError } from '../contracts.ts';
 import { isDocument, isNumeric, isTruthy, toInteger } from './bson.ts';
-import { evaluate, type Variables } from './expression.ts';
+import type { Collator } from './compare.ts';
+import { compileExpression, type Evaluator, scopeOf, type Variables } from './expression.ts';
 import { compileElement, type MatchContext } from './match.ts';
 import { fieldOf, type MatchDetails, pathOf } from './path.ts';
 import { withField, withoutField } from './update-paths.ts';
@@ -18,7 +19,7 @@ export interface ProjectionOptions extends MatchContext {
 type Leaf =
   | { readonly kind: 'include' }
   | { readonly kind: 'exclude' }
-  | { readonly kind: 'compute'; readonly expression: unknown }
+  | { readonly kind: 'compute'; readonly evaluate: Evaluator }
   | { readonly kind: 'slice'; readonly skip: number; readonly limit: number }
   | { readonly kind: 'elemMatch'; readonly test: (element: unknown) => boolean }
   | { readonly kind: 'position' };
@@ -36,19 +37,21 @@ export function compileProjection(projection: Document, options: ProjectionOptio
   for (const [name, value] of Object.entries(projection)) addField(tree, name, value, options);
   const mode = modeOf(projection, tree, options);
   const idChoice = tree.get('_id');
-  const variables = options.variables ?? {};
+  const { variables = {}, collator } = options;
   if (mode === 'include') {
     const withId = !(idChoice && !isTree(idChoice) && idChoice.kind === 'exclude');
     if (!withId) tree.delete('_id');
     else if (!idChoice) tree.set('_id', { kind: 'include' });
-    return (document, details) => includeTree(document, tree, { root: document, variables, details });
+    return (document, details) =>
+      includeTree(document, tree, { root: document, variables, collator, details });
   }
-  return (document, details) => excludeTree(document, tree, { root: document, variables, details });
+  return (document, details) => excludeTree(document, tree, { root: document, variables, collator, details });
 }
 
 interface Scope {
   readonly root: Document;
   readonly variables: Variables;
+  readonly collator: Collator | undefined;
   readonly details: MatchDetails | undefined;
 }
 
@@ -91,7 +94,7 @@ function leafOf(value: unknown, options: ProjectionOptions): Leaf {
     return { kind: isTruthy(value) ? 'include' : 'exclude' };
   if (isDocument(value)) {
     if (Object.keys(value).length === 0) {
-      if (options.find) return { kind: 'compute', expression: { $literal: {} } };
+      if (options.find) return { kind: 'compute', evaluate: () => ({}) };
       throw new ServerError(
         51270,
         'Location51270',
@@ -109,7 +112,7 @@ function leafOf(value: unknown, options: ProjectionOptions): Leaf {
       return { kind: 'elemMatch', test: compileElement(value['$elemMatch'], options) };
     }
   }
-  return { kind: 'compute', expression: value };
+  return { kind: 'compute', evaluate: compileExpression(value) };
 }
 
 /** `$slice: n` or `[skip, limit]` of find; an expression's `$slice` has an array expression first. */
@@ -227,7 +230,7 @@ function computeMissing(start: Document, document: Document, tree: Tree, scope: 
         result = assign(result, name, made);
       }
     } else if (node.kind === 'compute') {
-      const value = evaluate(node.expression, scope.root, scope.variables);
+      const value = node.evaluate(scopeOf(scope.root, scope.variables, scope.collator));
       if (value !== undefined) result = assign(result, name, value);
     }
   }

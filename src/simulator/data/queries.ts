@@ -125,7 +125,7 @@ export class Queries {
       ns,
       db,
       context,
-      now: new Date(),
+      hint: options['hint'] as Document | string | undefined,
       documents: (from) => this.documentsOf(from),
       source: (from) => this.source(from),
     });

@@ -35,13 +35,13 @@ export function contextFor(
   return matchContext({ collation, let: selection.let });
 }
 
-/** Records that match, sorted if asked for, at most `limit`. */
+/** Records that match, sorted if asked for, at most `limit`. A context given takes the place of the selection's collation and variables. */
 export function select(
   collection: Collection,
   selection: Selection,
   limit = Number.POSITIVE_INFINITY,
+  context = contextFor(collection, selection),
 ): Match[] {
-  const context = contextFor(collection, selection);
   const matches = compileFilter(selection.filter, context);
   const hinted = hintedIndex(collection, selection.hint);
   const natural = naturalDirection(selection);

@@ -18,7 +18,7 @@ import { sizeOf } from './bson.ts';
 import { Catalog, type Op, type Undo } from './catalog.ts';
 import type { Collection } from './collection.ts';
 import { createCollection, createIndexes } from './ddl.ts';
-import { isDiffEntry } from './diff.ts';
+import { applyDiff, isDiffEntry } from './diff.ts';
 import { Queries } from './queries.ts';
 import { MAX_DOCUMENT_BYTES } from './validation.ts';
 import { type DeleteSpec, deleteMany, insertOne, type Sink, updateMany } from './writer.ts';
@@ -40,14 +40,20 @@ function touchedKeys(op: Op, collection: Collection | undefined): LockKey[] {
   if (op.op === 'n' || !collection) return [];
   const id: unknown = op.op === 'u' ? op.o2?.['_id'] : op.o['_id'];
   const keys = [`${op.ns}\0_id\0${collection.idKey(id)}`];
-  const after = op.op === 'i' || (op.op === 'u' && !isDiffEntry(op.o)) ? op.o : undefined;
-  if (after) {
-    for (const index of collection.indexes) {
-      if (!index.unique) continue;
-      for (const key of index.keysOf(after).keys()) keys.push(`${op.ns}\0${index.spec['name']}\0${key}`);
-    }
-  }
-  return keys;
+  const unique = collection.indexes.filter((index) => index.unique);
+  const after = unique.length > 0 ? afterImage(op, collection.findById(id)?.document) : undefined;
+  if (!after) return keys;
+  const taken = unique.flatMap((index) =>
+    Array.from(index.keysOf(after).keys(), (key) => `${op.ns}\0${index.spec['name']}\0${key}`),
+  );
+  return [...keys, ...taken];
+}
+
+/** The document an operation leaves. */
+function afterImage(op: Op, before: Document | undefined): Document | undefined {
+  if (op.op === 'd') return undefined;
+  if (!isDiffEntry(op.o)) return op.o;
+  return before && applyDiff(before, op.o['diff'] as Document);
 }
 
 function commandTarget(op: Op): string {
