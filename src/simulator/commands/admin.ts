@@ -56,23 +56,14 @@ const fsyncUnlock = command({
 
 // ── profiling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const DEFAULT_SLOW_MILLIS = 100;
-
 const profile = command({
   name: 'profile',
   auth: onDatabase('enableProfiler'),
   access: 'any',
   shape: { profile: required(rule.number), slowms: rule.number, sampleRate: rule.number, filter: rule.any },
   run: (call) => {
-    const { profiling } = call.services;
-    const was = profiling.get(call.db) ?? { level: 0, slowms: DEFAULT_SLOW_MILLIS, sampleRate: 1 };
-    const level = toNumber(call.command['profile'])!;
-    profiling.set(call.db, {
-      level: level >= 0 && level <= 2 ? level : was.level,
-      slowms: toNumber(call.command['slowms']) ?? was.slowms,
-      sampleRate: toNumber(call.command['sampleRate']) ?? was.sampleRate,
-    });
-    return { was: was.level, slowms: was.slowms, sampleRate: was.sampleRate };
+    const { profile: level, slowms, sampleRate } = call.command;
+    return call.services.profiler.set(call.db, toNumber(level)!, toNumber(slowms), toNumber(sampleRate));
   },
 });
 

@@ -5,6 +5,7 @@ import type { CommandContext, Privilege } from '../contracts.ts';
 import { checkShape, isDocument, required, rule, toBoolean, toNumber, typeName } from './arguments.ts';
 import { type Call, command, privilege } from './call.ts';
 import { openChangeStream } from './change-stream.ts';
+import { readLevel } from './concerns.ts';
 import { FIRST_BATCH, staticSource } from './cursors.ts';
 import { fail } from './errors.ts';
 import { explainAggregate } from './explain.ts';
@@ -42,6 +43,7 @@ export function pipelineOf(call: Call): Pipeline {
 async function runAggregate(call: Call): Promise<Document> {
   const { command: given, services, context } = call;
   const pipeline = pipelineOf(call);
+  checkStableApi(call, pipeline.stages);
   if (toBoolean(given['explain'])) return explainAggregate(call, pipeline, 'queryPlanner');
   const batchSize = batchSizeOf(given);
   const first = pipeline.stages[0];
@@ -49,6 +51,7 @@ async function runAggregate(call: Call): Promise<Document> {
   if (first?.['$changeStream'] !== undefined) return openChangeStream(call, pipeline, batchSize);
   const output = outputStage(pipeline.stages);
   if (output) {
+    checkOutputConcern(call, output.name);
     call.node.replication?.assertWritable(call.db);
     if (call.transaction !== null) {
       throw fail(
@@ -69,6 +72,35 @@ async function runAggregate(call: Call): Promise<Document> {
     cursorOptions(call),
     extra,
   );
+}
+
+function checkOutputConcern(call: Call, stage: string): void {
+  if (readLevel(call.command['readConcern']).level !== 'linearizable') return;
+  throw fail(72, `Aggregation stage ${stage} cannot run with a 'linearizable' read concern`);
+}
+
+/** Stages outside the stable API; `$collStats` may only count. */
+const UNSTABLE: ReadonlySet<string> = new Set([
+  '$currentOp',
+  '$indexStats',
+  '$listLocalSessions',
+  '$listSessions',
+  '$planCacheStats',
+  '$listSearchIndexes',
+  '$search',
+  '$searchMeta',
+  '$vectorSearch',
+]);
+
+function checkStableApi(call: Call, stages: readonly Document[]): void {
+  if (call.command['apiStrict'] !== true) return;
+  for (const stage of stages) {
+    const name = Object.keys(stage)[0]!;
+    const counts = name === '$collStats' && Object.keys(stage[name] ?? {}).join() !== 'count';
+    if (UNSTABLE.has(name) || counts) {
+      throw fail(323, `stage ${name} is not allowed with 'apiStrict: true' in API Version 1`);
+    }
+  }
 }
 
 function batchSizeOf(given: Document): number {

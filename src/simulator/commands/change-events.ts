@@ -138,11 +138,34 @@ function updateEvent(op: Op, options: EventOptions, data: DataStore): Body {
         updatedFields,
         removedFields,
         truncatedArrays,
-        ...(options.expanded ? { disambiguatedPaths: {} } : {}),
+        ...(options.expanded ? { disambiguatedPaths: disambiguatedPaths(op.o['diff']) } : {}),
       },
       ...beforeImage(op, options),
     },
   };
+}
+
+/** Paths that a dotted text can't tell apart: field names that look like array positions or have dots. */
+function disambiguatedPaths(diff: Document): Document {
+  const paths: Document = {};
+  const note = (path: readonly (string | number)[]) => {
+    const ambiguous = path.some(
+      (part) => typeof part === 'string' && (part.includes('.') || /^\d+$/.test(part)),
+    );
+    if (ambiguous) paths[path.join('.')] = path;
+  };
+  const walk = (part: Document, prefix: readonly (string | number)[]) => {
+    for (const [key, value] of Object.entries(part)) {
+      if (part['a'] === true) {
+        if (key.startsWith('u')) note([...prefix, Number(key.slice(1))]);
+        else if (key.startsWith('s')) walk(value as Document, [...prefix, Number(key.slice(1))]);
+      } else if (key === 'u' || key === 'i' || key === 'd') {
+        for (const name of Object.keys(value as Document)) note([...prefix, name]);
+      } else if (key.startsWith('s')) walk(value as Document, [...prefix, key.slice(1)]);
+    }
+  };
+  walk(diff, []);
+  return paths;
 }
 
 function afterImage(

@@ -1,6 +1,6 @@
 /** Commands that make, change and remove collections and databases. */
 import type { Document } from 'bson';
-import { Long } from 'bson';
+import { EJSON, Long } from 'bson';
 import { isDocument, required, rule, type Shape, toBoolean, toNumber } from './arguments.ts';
 import {
   type Call,
@@ -51,6 +51,8 @@ function collectionOptions(given: Document): Document {
     if (value !== undefined && value !== null && key !== 'autoIndexId') options[key] = value;
   }
   if (options['capped'] !== undefined && !toBoolean(options['capped'])) delete options['capped'];
+  const clustered: unknown = options['clusteredIndex'];
+  if (isDocument(clustered)) options['clusteredIndex'] = { v: 2, name: '_id_', ...clustered };
   return options;
 }
 
@@ -222,7 +224,26 @@ function runCollMod(call: Call): Document {
   if (isDocument(index) && !call.data.indexes(ns).some((spec) => isNamed(spec, index))) {
     throw fail(27, `cannot find index ${JSON.stringify(index['keyPattern'] ?? index['name'])} for ns ${ns}`);
   }
+  if (isDocument(index) && toBoolean(index['unique'])) checkConversion(call, ns, index);
   return noteWrite(call, call.data.collMod(ns, change, writeContext(call))).reply;
+}
+
+/** An index can become unique only when no two documents share a key: 359 names those that do. */
+function checkConversion(call: Call, ns: string, wanted: Document): void {
+  const spec = call.data.indexes(ns).find((candidate) => isNamed(candidate, wanted))!;
+  const fields = Object.keys(spec['key'] as Document);
+  const byKey = new Map<string, unknown[]>();
+  for (const document of call.data.find(ns, {})) {
+    const key = EJSON.stringify(fields.map((field) => document[field] ?? null));
+    byKey.set(key, [...(byKey.get(key) ?? []), document['_id']]);
+  }
+  const violations = [...byKey.values()].filter((ids) => ids.length > 1).map((ids) => ({ ids }));
+  if (violations.length === 0) return;
+  throw fail(
+    359,
+    'Cannot convert the index to unique. Please resolve conflicting documents before running collMod again.',
+    { violations },
+  );
 }
 
 function isNamed(spec: Document, wanted: Document): boolean {

@@ -1,5 +1,5 @@
 /** Reading and checking read and write concerns (3.5). */
-import type { Document, Timestamp } from 'bson';
+import type { Timestamp } from 'bson';
 import type { Replication } from '../contracts.ts';
 import { isDocument, isNumber, toNumber, typeName } from './arguments.ts';
 import { fail } from './errors.ts';

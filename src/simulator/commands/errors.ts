@@ -120,6 +120,7 @@ const CODE_NAMES: Readonly<Record<number, string>> = {
   332: 'CannotDowngrade',
   352: 'UnsupportedOpQueryCommand',
   358: 'InternalTransactionNotSupported',
+  359: 'CannotConvertIndexToUnique',
   361: 'ResumeTenantChangeStream',
   384: 'ConnectionError',
   391: 'ReauthenticationRequired',

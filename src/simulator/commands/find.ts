@@ -7,6 +7,8 @@ import { type Call, command, count, onCollection } from './call.ts';
 import { type CursorOptions, FIRST_BATCH, staticSource } from './cursors.ts';
 import { fail } from './errors.ts';
 import { namespaceOf } from './namespaces.ts';
+import { pipe } from './pipe.ts';
+import { PROFILE_COLLECTION } from './profiler.ts';
 import { tailableSource } from './tailable.ts';
 
 const FIND_SHAPE: Shape = {
@@ -90,7 +92,7 @@ function runFind(call: Call): Document {
       awaitData: toBoolean(given['awaitData']),
     });
   }
-  const documents = call.view.find(ns, spec);
+  const documents = ns.endsWith(`.${PROFILE_COLLECTION}`) ? profiled(call, spec) : call.view.find(ns, spec);
   const limited = single ? documents.slice(0, batchSize) : documents;
   const complete = single || isIdLookup(spec) || (spec.limit !== undefined && documents.length >= spec.limit);
   const extra = call.atClusterTime === null ? {} : { atClusterTime: call.atClusterTime };
@@ -102,6 +104,17 @@ function runFind(call: Call): Document {
     options,
     extra,
   );
+}
+
+/** The profiler's entries as a find on their collection gives them. */
+function profiled(call: Call, spec: FindSpec): Document[] {
+  return pipe(call, call.services.profiler.entries(call.db), [
+    ...(spec.filter === undefined ? [] : [{ $match: spec.filter }]),
+    ...(spec.sort === undefined || '$natural' in spec.sort ? [] : [{ $sort: spec.sort }]),
+    ...(spec.skip === undefined ? [] : [{ $skip: spec.skip }]),
+    ...(spec.limit === undefined ? [] : [{ $limit: spec.limit }]),
+    ...(spec.projection === undefined ? [] : [{ $project: spec.projection }]),
+  ]);
 }
 
 /** Owner and lifetime of a cursor this call opens. */

@@ -152,7 +152,7 @@ function runListIndexes(call: Call): Document {
   const info = call.data.info(ns);
   if (info === undefined) throw fail(26, `ns does not exist: ${ns}`);
   if (info.type === 'view') throw fail(166, `Namespace ${ns} is a view, not a collection`);
-  const indexes = call.data.indexes(ns);
+  const indexes = [...clusteredIndex(info.options), ...call.data.indexes(ns)];
   return call.services.cursors.first(
     call.context,
     ns,
@@ -160,6 +160,13 @@ function runListIndexes(call: Call): Document {
     toNumber(given['cursor']?.batchSize) ?? Math.max(FIRST_BATCH, indexes.length),
     cursorOptions(call),
   );
+}
+
+/** A clustered collection is its own index on `_id`. */
+function clusteredIndex(options: Document): Document[] {
+  const { clusteredIndex: given } = options;
+  if (!isDocument(given)) return [];
+  return [{ v: 2, key: { _id: 1 }, name: given['name'] ?? '_id_', unique: true, clustered: true }];
 }
 
 const listIndexes = command({

@@ -10,6 +10,7 @@ import { FailPoints, type Injected } from './failpoints.ts';
 import { addErrorLabels, isFailure, type LabelFacts } from './labels.ts';
 import { Notifier } from './notifier.ts';
 import { Operations } from './operations.ts';
+import { Profiler } from './profiler.ts';
 import { type Session, Sessions } from './sessions.ts';
 import { Snapshots } from './snapshots.ts';
 import { abortTransaction } from './transactions.ts';
@@ -31,8 +32,7 @@ export interface CommandServices {
   readonly localStamp: Stamp;
   /** `fsync` with lock: how many locks are held, and who waits for their end. */
   readonly fsync: { locks: number; readonly released: Notifier };
-  /** Profiling levels by database. */
-  readonly profiling: Map<string, { level: number; slowms: number; sampleRate: number }>;
+  readonly profiler: Profiler;
 
   /**
    * To call after authorisation and before a command runs: fail points. Throws the error to answer with; when the
@@ -90,9 +90,13 @@ function makeServices(node: ServerNode): CommandServices {
     applied: new Notifier(),
     localStamp: standaloneClock(node),
     fsync: { locks: 0, released: new Notifier() },
-    profiling: new Map(),
+    profiler: new Profiler(),
     beforeCommand: (context) => before(services, context),
-    afterCommand: (context, reply) => after(context, reply),
+    afterCommand: (context, reply) => {
+      const began = services.operations.of(context)?.startedAt.getTime();
+      if (began !== undefined) services.profiler.note(context, node.now().getTime() - began);
+      return after(context, reply);
+    },
     beginOperation: (context, abort) => services.operations.begin(context, abort),
     killSessions: (keys, forget, except) => killSessions(services, keys, forget, except),
     close: () => {
