@@ -219,11 +219,7 @@ function applyDone(
         ),
       };
     case 'adopt':
-      return withMember(state, step.member, {
-        stage: 'imported',
-        serviceId: step.serviceId,
-        volumeId: step.volumeId,
-      });
+      return withMember(state, step.member, adopted(memberOf(state, step.member), step));
     case 'publish':
       return {
         ...withMember(state, step.member, { activated: result.snapshot ?? null }),
@@ -251,6 +247,19 @@ function applyDone(
     default:
       return unreachable(step);
   }
+}
+
+/** A service found again brings its place along; an address that is in the set's configuration already stays. */
+function adopted(member: MemberState | null, step: Extract<Step, { kind: 'adopt' }>): Partial<MemberState> {
+  const { host, address, port } = step.placement;
+  return {
+    stage: 'imported',
+    serviceId: step.serviceId,
+    volumeId: step.volumeId,
+    host,
+    address: member?.address ?? address,
+    port: port > 0 ? port : (member?.port ?? null),
+  };
 }
 
 const appliedUser = (step: Extract<Step, { kind: 'applyUser' }>): AppliedUser => ({

@@ -13,6 +13,7 @@ export class ManualClock implements Clock {
   #now: Millis;
   #order = 0;
   #timers: Timer[] = [];
+  readonly #outside = new Set<Promise<unknown>>();
 
   constructor(start: Millis = 1_700_000_000_000) {
     this.#now = start;
@@ -30,6 +31,13 @@ export class ManualClock implements Clock {
     };
   }
 
+  /** Time waits for this: work of other threads, such as key generation. */
+  track<T>(work: Promise<T>): Promise<T> {
+    const ended = work.catch(() => undefined).finally(() => this.#outside.delete(ended));
+    this.#outside.add(ended);
+    return work;
+  }
+
   /** Time of the next timer, or null. */
   get next(): Millis | null {
     return this.#timers.reduce<Millis | null>((min, t) => (min === null || t.at < min ? t.at : min), null);
@@ -38,16 +46,24 @@ export class ManualClock implements Clock {
   /** Moves time on, ringing what falls due; between two moments everything that can run without time runs. */
   async advance(duration: Millis): Promise<void> {
     const until = this.#now + duration;
-    await settle();
+    await this.#settle();
     for (;;) {
       const next = this.next;
       if (next === null || next > until) break;
       this.#now = next;
       this.#ring();
-      await settle();
+      await this.#settle();
     }
     this.#now = until;
+    await this.#settle();
+  }
+
+  async #settle(): Promise<void> {
     await settle();
+    while (this.#outside.size > 0) {
+      await Promise.all(this.#outside);
+      await settle();
+    }
   }
 
   #ring(): void {

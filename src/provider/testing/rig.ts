@@ -1,7 +1,7 @@
 /** A whole control plane without faces: real engine, planner, provider, secrets and CA over a store in memory and a fleet of pretended hosts. */
 import { randomBytes } from 'node:crypto';
 import { Engine } from '../../engine/engine.ts';
-import type { Log, Platform, Secrets, Store, StoredObject } from '../../engine/ports.ts';
+import type { CertificateRequest, Log, Platform, Secrets, Store, StoredObject } from '../../engine/ports.ts';
 import { silentLog } from '../../engine/testing/bench.ts';
 import { ManualClock } from '../../engine/testing/clock.ts';
 import { FakeFleet } from '../../engine/testing/fleet.ts';
@@ -36,7 +36,8 @@ export function makeRig(hosts: readonly string[] = ['db1', 'db2', 'db3']): Rig {
   const fleet = new FakeFleet(clock, hosts);
   const start = async (holder: string, over: Store = store, log = silentLog): Promise<Running> => {
     const secrets = await openSecrets(over, MASTER_KEY);
-    const ca = await openCertificateAuthority(secrets, clock, { organization: 'Belay' });
+    const authority = await openCertificateAuthority(secrets, clock, { organization: 'Belay' });
+    const ca = { ...authority, issue: (r: CertificateRequest) => clock.track(authority.issue(r)) };
     const engine = new Engine({ store: over, clock, log, holder, kinds: PROVIDER_KINDS });
     const platform = new HostsPlatform(fleet);
     const common = { engine, store: over, secrets, ca, agents: fleet, platform, clock, log };
@@ -88,3 +89,11 @@ export async function statusOf(store: Store, name: string): Promise<MongoDBStatu
 
 export const conditionOf = (status: MongoDBStatus | null, type: string) =>
   status?.conditions.find((condition) => condition.type === type);
+
+/** Spec of a user of the cluster `orders`. */
+export const appUser = (change: Readonly<Record<string, unknown>> = {}) => ({
+  username: 'app',
+  mongodbResourceRef: { name: 'orders' },
+  roles: [{ name: 'readWrite', db: 'shop' }],
+  ...change,
+});
