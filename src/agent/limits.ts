@@ -45,6 +45,8 @@ export const STATUS_CAP: Millis = 10 * SECOND;
 export const LAG_CONFIRM: Millis = 2_500;
 /** A lag up to here may be that noise. */
 export const LAG_NOISE: Millis = 12 * SECOND;
+/** The feature compatibility version is read again after this long. */
+export const FCV_EVERY: Millis = 1 * MINUTE;
 /** A login that failed is tried again after this long … */
 export const LOGIN_RETRY_FIRST: Millis = 250;
 /** … doubling up to this. */

@@ -40,13 +40,12 @@ function supervise(
 }
 
 const plan = (executable: string, change: Partial<RunPlan> = {}): RunPlan => ({
-  executable,
   version: '8.0.32-14',
   configVersion: 1,
   inputs: 'a',
   limits: { memoryBytes: null, cpus: null },
   environment: {},
-  prepare: () => {},
+  prepare: async () => executable,
   ...change,
 });
 const run = (executable: string, change: Partial<RunPlan> = {}) =>
@@ -64,7 +63,11 @@ test('a process is started with its files written first, and is running once its
   const server = box.script('mongod', LIVES);
   const supervisor = supervise();
   const config = servicePaths(box.path).config;
-  supervisor.setGoal(run(server, { prepare: () => writeFileSync(config, 'x') }), true);
+  const prepare = async () => {
+    writeFileSync(config, 'x');
+    return server;
+  };
+  supervisor.setGoal(run(server, { prepare }), true);
   await until(() => expect(supervisor.facts.kind).toBe('starting'));
   expect(existsSync(config)).toBe(true);
   expect(supervisor.configVersion).toBe(0);
@@ -238,7 +241,7 @@ test('an executable that is gone is a failed start that is tried again', async (
 
 test('a disk that is full when the files are written is a failed start with these words', async () => {
   const supervisor = supervise();
-  const prepare = () => {
+  const prepare = async () => {
     throw new Error('no space left on the disk for mongod.conf');
   };
   supervisor.setGoal(run(box.script('mongod', LIVES), { prepare }), true);

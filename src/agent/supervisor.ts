@@ -24,14 +24,13 @@ import { findByConfig, identify, isAlive, type ProcessIdentity } from './procfs.
 
 /** How a member is to be run. Equal `inputs` mean the same run: a changed one costs a restart. */
 export interface RunPlan {
-  readonly executable: string;
   readonly version: string;
   readonly configVersion: number;
   readonly inputs: string;
   readonly limits: { readonly memoryBytes: Bytes | null; readonly cpus: number | null };
   readonly environment: Readonly<Record<string, string>>;
-  /** Writes configuration, certificates and keyfile; called only while nothing runs with the old ones. */
-  readonly prepare: () => void;
+  /** Writes configuration, certificates and keyfile, while nothing runs with the old ones; gives the executable's path. */
+  readonly prepare: () => Promise<string>;
 }
 
 export type Goal =
@@ -237,7 +236,7 @@ export class Supervisor {
       this.#again = true;
       return;
     }
-    if (goal.kind === 'run') this.#startWhenDue(goal.plan);
+    if (goal.kind === 'run') await this.#startWhenDue(goal.plan);
     else this.#rest(goal);
   }
 
@@ -271,16 +270,16 @@ export class Supervisor {
 
   // ── start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #startWhenDue(plan: RunPlan): void {
+  async #startWhenDue(plan: RunPlan): Promise<void> {
     const { clock } = this.#options;
     if (this.#ended?.nextStartAt === null) return;
     const due = this.#ended?.nextStartAt ?? 0;
     this.#cancelTimer();
     if (due > clock.now()) this.#cancelTimer = clock.at(due, () => void this.converge());
-    else this.#start(plan);
+    else await this.#start(plan);
   }
 
-  #start(plan: RunPlan): void {
+  async #start(plan: RunPlan): Promise<void> {
     const { paths, clock, serviceId, log } = this.#options;
     const stray = findByConfig(new Set([paths.config])).get(paths.config);
     if (stray) {
@@ -288,12 +287,13 @@ export class Supervisor {
       this.#again = true;
       return;
     }
-    plan.prepare();
-    const { executable, version, configVersion, inputs } = plan;
+    const executable = await plan.prepare();
+    if (this.#closed) return;
+    const { version, configVersion, inputs } = plan;
     const intent = { ...UNKNOWN_RUN, since: clock.now(), executable, version, configVersion, inputs };
     writeJson(paths.run, intent);
     const child = launch({
-      executable: plan.executable,
+      executable,
       args: ['--config', paths.config],
       output: paths.output,
       environment: plan.environment,

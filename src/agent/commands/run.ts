@@ -1,0 +1,69 @@
+/** Runs one command within its time limit. */
+import type { Millis } from '../../base/units.ts';
+import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
+import type { Clock } from '../../engine/ports.ts';
+import { mayHaveHappened, refusal } from '../mongo.ts';
+import { type CommandContext, tryLogin } from './context.ts';
+import { initiate } from './initiate.ts';
+import { reconfig, stepDown } from './members.ts';
+import { createFirstUser, reconcileUsers } from './users.ts';
+
+/**
+ * The outcome, always: failures of server and driver become `refused` with their class (A5.4), no answer in time or an
+ * abort in between becomes `unknown`. Commands are idempotent, so an unknown one is asked again after a look. After an
+ * abort (a newer epoch, S9) what was sent already is still waited for, so that it cannot land behind a newer effect.
+ */
+export async function runCommand(
+  context: Omit<CommandContext, 'signal'>,
+  command: MemberCommand,
+  options: { readonly timeoutMillis: Millis; readonly signal: AbortSignal; readonly clock: Clock },
+): Promise<CommandOutcome> {
+  const { clock, timeoutMillis } = options;
+  const limit = new AbortController();
+  const signal = AbortSignal.any([options.signal, limit.signal]);
+  let cancel = (): void => {};
+  const late = new Promise<CommandOutcome>((resolve) => {
+    cancel = clock.at(clock.now() + timeoutMillis, () => {
+      limit.abort(new Error('time is up'));
+      context.clients.clear();
+      resolve({ kind: 'unknown', message: `${command.kind} did not end within ${timeoutMillis} ms` });
+    });
+  });
+  try {
+    return await Promise.race([attempt({ ...context, signal }, command), late]);
+  } finally {
+    cancel();
+  }
+}
+
+async function attempt(context: CommandContext, command: MemberCommand): Promise<CommandOutcome> {
+  try {
+    return await dispatch(context, command);
+  } catch (failure) {
+    if (context.signal.aborted) return { kind: 'unknown', message: 'it was cut off' };
+    const refused = refusal(failure);
+    // Looks and logins can be refused without doubt; a write that got no answer cannot.
+    return mayHaveHappened(failure) && writes(command)
+      ? { kind: 'unknown', message: refused.message }
+      : refused;
+  }
+}
+
+const writes = (command: MemberCommand): boolean => command.kind === 'reconcileUsers';
+
+function dispatch(context: CommandContext, command: MemberCommand): Promise<CommandOutcome> {
+  switch (command.kind) {
+    case 'initiate':
+      return initiate(context, command.config);
+    case 'createFirstUser':
+      return createFirstUser(context, command.user);
+    case 'reconcileUsers':
+      return reconcileUsers(context, command);
+    case 'verifyLogin':
+      return tryLogin(context, command.as);
+    case 'reconfig':
+      return reconfig(context, command);
+    case 'stepDown':
+      return stepDown(context, command);
+  }
+}

@@ -1,0 +1,51 @@
+/** What is said of this machine. */
+import { createHash } from 'node:crypto';
+import { readFileSync, statfsSync } from 'node:fs';
+import { availableParallelism, release, totalmem, type } from 'node:os';
+import pkg from '../../package.json' with { type: 'json' };
+import type { HostFacts } from '../clusters/facts.ts';
+import { SPACE_STEP } from './limits.ts';
+
+export interface HostFactsOptions {
+  readonly name: string;
+  readonly address: string;
+  readonly dataDir: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly executables: Readonly<Record<string, readonly string[]>>;
+}
+
+/** Reads the machine's facts; free space in steps, so that it changes rarely. */
+export function readHostFacts(options: HostFactsOptions): HostFacts {
+  const { blocks, bavail, bsize } = statfsSync(options.dataDir);
+  const total = blocks * bsize;
+  const step = Math.max(1, total * SPACE_STEP);
+  return {
+    name: options.name,
+    address: options.address,
+    agentVersion: pkg.version,
+    os: `${type()} ${release()}`,
+    cpus: availableParallelism(),
+    memoryBytes: memoryBytes(),
+    diskTotalBytes: total,
+    diskFreeBytes: Math.floor(Math.floor((bavail * bsize) / step) * step),
+    fingerprint: fingerprint(),
+    executables: options.executables,
+    labels: options.labels,
+  };
+}
+
+/** A container's limit counts, not the machine it runs on. */
+function memoryBytes(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+}
+
+/** Equal on all agents of one machine, and says nothing else about it (A15.1). */
+function fingerprint(): string | null {
+  try {
+    const id = readFileSync('/etc/machine-id', 'utf8').trim();
+    return id === '' ? null : createHash('sha256').update(`belay ${id}`).digest('hex').slice(0, 16);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,2 @@
+/** The agent of a host. */
+export { type AgentOptions, type RunningAgent, runAgent } from './agent.ts';

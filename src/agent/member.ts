@@ -1,0 +1,392 @@
+/** One member on this host: its snapshot, its process, its database, and what is reported of them. */
+import { createHash, X509Certificate } from 'node:crypto';
+import { existsSync, renameSync, statfsSync, statSync } from 'node:fs';
+import { BelayError } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import { hideSnapshot, type MemberItem, revealSnapshot } from '../channel/index.ts';
+import type { MemberFacts, VolumeFacts } from '../clusters/facts.ts';
+import type { CommandOutcome, MemberCommand, MemberSnapshot } from '../clusters/snapshot.ts';
+import type { Clock, Log } from '../engine/ports.ts';
+import { runCommand } from './commands/run.ts';
+import type { Executables } from './executables.ts';
+import { atomicWrite, atomicWriteIfChanged, makeFolder, PRIVATE, readJson, readText } from './files.ts';
+import type { Inventory, ServiceRecord } from './inventory.ts';
+import { signal } from './launch.ts';
+import type { ServicePaths } from './layout.ts';
+import { ANSWERS_KEPT, LOG_LIMIT, LOGS_KEPT, MAX_QUEUED_COMMANDS, SPACE_STEP } from './limits.ts';
+import { ClientPool } from './mongo.ts';
+import { Observer } from './observer.ts';
+import { listenerOf } from './procfs.ts';
+import { renderConfig } from './render.ts';
+import { type Goal, type RunPlan, Supervisor } from './supervisor.ts';
+
+export interface MemberOptions {
+  readonly serviceId: string;
+  readonly paths: ServicePaths;
+  readonly inventory: Inventory;
+  readonly executables: Executables;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly changed: (serviceId: string) => void;
+}
+
+export class Member {
+  readonly #options: MemberOptions;
+  readonly #supervisor: Supervisor;
+  readonly #observer: Observer;
+  readonly #clients: ClientPool;
+  readonly #answers = new Map<string, Promise<CommandOutcome>>();
+  #snapshot: MemberSnapshot | null = null;
+  #certificate: MemberFacts['certificate'] = null;
+  #volume: VolumeFacts | null = null;
+  #foreign: string | null = null;
+  #observedPid: number | null = null;
+  #observedVersion = 0;
+  #identified: string | null = null;
+  #queue: Promise<unknown> = Promise.resolve();
+  #queued = 0;
+
+  constructor(options: MemberOptions) {
+    this.#options = options;
+    const { serviceId, paths, clock, log } = options;
+    this.#clients = new ClientPool(clock);
+    this.#supervisor = new Supervisor({
+      serviceId,
+      paths,
+      clock,
+      log,
+      changed: () => this.#processChanged(),
+      redact: (message) => this.#redact(message),
+    });
+    this.#observer = new Observer({
+      clock,
+      changed: () => this.#databaseChanged(),
+      answered: () => this.#supervisor.confirm(),
+      lost: () => this.#supervisor.look(),
+      identified: (replicaSetId) => this.#identify(replicaSetId),
+    });
+  }
+
+  /** Takes up what is on disk: the cached snapshot and a process that still runs. No control plane is needed. */
+  open(): void {
+    const cached = readJson(this.#options.paths.snapshot);
+    if (cached !== null) this.#keep(hideSnapshot(cached));
+    this.look();
+    this.#supervisor.adopt();
+    this.#processChanged();
+    this.reload(false);
+  }
+
+  // ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  get item(): MemberItem {
+    return { clusterUid: this.#record?.owner.clusterUid ?? null, facts: this.facts };
+  }
+
+  get facts(): MemberFacts {
+    const { serviceId } = this.#options;
+    const { configVersion, configError, facts: process } = this.#supervisor;
+    return {
+      serviceId,
+      configVersion,
+      configError,
+      process,
+      database: this.#observer.facts,
+      certificate: this.#certificate,
+      volume: this.#volume,
+    };
+  }
+
+  get pid(): number | null {
+    return this.#supervisor.pid;
+  }
+
+  get #record(): ServiceRecord | null {
+    return this.#options.inventory.service(this.#options.serviceId);
+  }
+
+  // ── snapshot ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /**
+   * Takes a snapshot: on disk when this returns, taken over after that. Errors: `OwnershipConflict` (never) for another
+   * member's, `StaleSnapshot` (never) for one older than what is here. The same version again replaces what is here: the
+   * control plane may have died between giving it and remembering that.
+   */
+  publish(snapshot: MemberSnapshot): void {
+    const { serviceId, paths } = this.#options;
+    const owner = this.#record?.owner;
+    if (owner?.clusterUid !== snapshot.clusterUid || owner.member !== snapshot.member) {
+      throw new BelayError(
+        'OwnershipConflict',
+        `service ${serviceId} is not ${snapshot.member} of ${snapshot.cluster}`,
+        {
+          retry: 'never',
+        },
+      );
+    }
+    if (this.#snapshot && snapshot.configVersion < this.#snapshot.configVersion) {
+      throw new BelayError(
+        'StaleSnapshot',
+        `configuration ${snapshot.configVersion} of ${snapshot.member} is older than ${this.#snapshot.configVersion}`,
+        { retry: 'never' },
+      );
+    }
+    const text = JSON.stringify(revealSnapshot(snapshot));
+    const fresh = readText(paths.snapshot) !== text;
+    if (fresh) atomicWrite(paths.snapshot, text, PRIVATE);
+    this.#keep(snapshot);
+    if (fresh) this.#foreign = null;
+    this.reload(fresh);
+  }
+
+  #keep(snapshot: MemberSnapshot): void {
+    this.#snapshot = snapshot;
+  }
+
+  /** The service record or snapshot changed: the process follows. */
+  reload(fresh: boolean): void {
+    this.#supervisor.setGoal(this.#goal(), fresh);
+  }
+
+  #goal(): Goal {
+    const snapshot = this.#snapshot;
+    const record = this.#record;
+    if (!snapshot || !record || record.version === null) return { kind: 'nothing' };
+    const { configVersion } = snapshot;
+    if (snapshot.run === 'stopped') return { kind: 'stopped', configVersion };
+    const foreign = this.#foreign ?? this.#foreignVolume(record);
+    if (foreign !== null) return { kind: 'refused', message: foreign, configVersion };
+    return { kind: 'run', plan: this.#plan(snapshot, record, record.version) };
+  }
+
+  /** S6: the marker in the volume decides whose data it is, not the path. */
+  #foreignVolume(record: ServiceRecord): string | null {
+    const volume = this.#options.inventory.volume(record.volumeId);
+    if (!volume) return `the volume ${record.volumeId} is gone or has no readable owner`;
+    const { clusterUid, member } = volume.owner;
+    if (clusterUid === record.owner.clusterUid && member === record.owner.member) return null;
+    return `the data folder belongs to ${member} of another cluster (${clusterUid})`;
+  }
+
+  #plan(snapshot: MemberSnapshot, record: ServiceRecord, version: string): RunPlan {
+    return {
+      version,
+      configVersion: snapshot.configVersion,
+      inputs: inputsOf(snapshot, version),
+      limits: snapshot.limits,
+      environment: record.environment,
+      prepare: async () => {
+        const executable = await this.#options.executables.find(snapshot.product, version);
+        this.#writeFiles(snapshot, record);
+        return executable;
+      },
+    };
+  }
+
+  #writeFiles(snapshot: MemberSnapshot, record: ServiceRecord): void {
+    const { paths, inventory } = this.#options;
+    const dataPath = inventory.dataPath(record.volumeId);
+    makeFolder(dataPath);
+    makeFolder(`${paths.folder}/tls`);
+    atomicWriteIfChanged(paths.ca, snapshot.caPem);
+    atomicWriteIfChanged(paths.certificate, snapshot.certificatePem.reveal(), PRIVATE);
+    atomicWriteIfChanged(paths.keyFile, snapshot.keyFile.reveal(), PRIVATE);
+    atomicWriteIfChanged(paths.config, renderConfig(snapshot, paths, dataPath));
+  }
+
+  #redact(message: string): string {
+    const snapshot = this.#snapshot;
+    if (!snapshot) return message;
+    const secrets = [snapshot.keyFile.reveal().trim(), snapshot.monitor.password.reveal()];
+    return secrets
+      .filter((text) => text !== '')
+      .reduce((text, hidden) => text.replaceAll(hidden, '***'), message);
+  }
+
+  // ── process and database ───────────────────────────────────────────────────────────────────────────────────────
+
+  #processChanged(): void {
+    const { pid, configVersion } = this.#supervisor;
+    const snapshot = this.#snapshot;
+    if (pid !== this.#observedPid) {
+      this.#observedPid = pid;
+      this.#clients.clear();
+      if (pid === null || !snapshot) this.#observer.stop();
+      else this.#observer.start(snapshot);
+    } else if (configVersion !== this.#observedVersion && snapshot) this.#observer.update(snapshot);
+    if (configVersion !== this.#observedVersion) {
+      this.#observedVersion = configVersion;
+      if (snapshot?.configVersion === configVersion) this.#certificate = certificateOf(snapshot);
+    }
+    this.#report();
+  }
+
+  #databaseChanged(): void {
+    const database = this.#observer.facts;
+    const snapshot = this.#snapshot;
+    if (database?.kind === 'reachable' && database.setName !== null && snapshot) {
+      if (database.setName !== snapshot.replicaSet) {
+        this.#refuseData(`the data folder belongs to another replica set (${database.setName})`);
+      }
+    }
+    this.#report();
+  }
+
+  /** The set's id goes into the volume's marker when first seen; data with another one is not ours (S6, INI-06). */
+  #identify(replicaSetId: string): void {
+    if (this.#identified === replicaSetId) return;
+    const { inventory } = this.#options;
+    const record = this.#record;
+    const known = record ? inventory.volume(record.volumeId)?.replicaSetId : undefined;
+    if (!record || known === undefined) return;
+    if (known !== null && known !== replicaSetId) {
+      this.#refuseData(`the data folder belongs to another replica set (id ${replicaSetId}, not ${known})`);
+      return;
+    }
+    inventory.noteReplicaSet(record.volumeId, replicaSetId);
+    this.#identified = replicaSetId;
+  }
+
+  #refuseData(message: string): void {
+    if (this.#foreign !== null) return;
+    this.#foreign = message;
+    this.#options.log.error('foreign data', { service: this.#options.serviceId, message });
+    this.reload(false);
+  }
+
+  #report(): void {
+    this.#options.changed(this.#options.serviceId);
+  }
+
+  // ── commands ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Runs commands of this member one after the other. The same step asked twice is done once, unless it was not done. */
+  run(
+    command: MemberCommand,
+    options: { readonly timeoutMillis: Millis; readonly stepId: string; readonly signal: AbortSignal },
+  ): Promise<CommandOutcome> {
+    const known = this.#answers.get(options.stepId);
+    if (known) return known;
+    if (this.#queued >= MAX_QUEUED_COMMANDS) {
+      throw new BelayError('TooManyRequests', `${MAX_QUEUED_COMMANDS} commands wait for this member`);
+    }
+    this.#queued++;
+    const outcome = this.#queue
+      .then(() => this.#runNow(command, options))
+      .finally(() => {
+        this.#queued--;
+        this.#observer.poke();
+      });
+    this.#queue = outcome.catch(() => {});
+    this.#remember(options.stepId, outcome);
+    return outcome;
+  }
+
+  async #runNow(
+    command: MemberCommand,
+    options: { readonly timeoutMillis: Millis; readonly signal: AbortSignal },
+  ): Promise<CommandOutcome> {
+    const snapshot = this.#snapshot;
+    const { pid } = this.#supervisor;
+    if (!snapshot || pid === null) {
+      const message = 'the member does not run';
+      return { kind: 'refused', code: null, codeName: 'MemberNotRunning', message, class: 'transient' };
+    }
+    const listener = (): boolean => {
+      const owner = listenerOf(snapshot.port);
+      return owner === null || owner.pid === null || owner.pid === pid;
+    };
+    const context = { snapshot, clients: this.#clients, ownsPort: listener };
+    return runCommand(context, command, { ...options, clock: this.#options.clock });
+  }
+
+  #remember(stepId: string, outcome: Promise<CommandOutcome>): void {
+    this.#answers.set(stepId, outcome);
+    const forget = (): boolean => this.#answers.delete(stepId);
+    outcome.then((answer) => answer.kind === 'done' || forget(), forget);
+    const [oldest] = this.#answers.keys();
+    if (this.#answers.size > ANSWERS_KEPT && oldest !== undefined) this.#answers.delete(oldest);
+  }
+
+  // ── housekeeping ───────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Disk and log, every now and then. */
+  look(): void {
+    const record = this.#record;
+    const volume = record
+      ? volumeFacts(record.volumeId, this.#options.inventory.dataPath(record.volumeId))
+      : null;
+    if (JSON.stringify(volume) !== JSON.stringify(this.#volume)) {
+      this.#volume = volume;
+      this.#report();
+    }
+    this.#rotateLog();
+  }
+
+  /** STO-07: nobody else does. The server opens a new file on the signal (`logRotate: reopen`). */
+  #rotateLog(): void {
+    const { log } = this.#options.paths;
+    const { pid } = this.#supervisor;
+    if (pid === null || !existsSync(log) || statSync(log).size < LOG_LIMIT) return;
+    for (let age = LOGS_KEPT; age > 1; age--) {
+      if (existsSync(`${log}.${age - 1}`)) renameSync(`${log}.${age - 1}`, `${log}.${age}`);
+    }
+    renameSync(log, `${log}.1`);
+    signal(pid, 'SIGUSR1');
+  }
+
+  /** Stops the process for good. */
+  async stop(): Promise<void> {
+    await this.#supervisor.stop();
+    this.close();
+  }
+
+  /** Lets go; the process runs on. */
+  close(): void {
+    this.#supervisor.close();
+    this.#observer.stop();
+    this.#clients.clear();
+  }
+}
+
+/** What decides whether a process must be restarted: everything that goes into its files, and nothing else (CRD-11). */
+function inputsOf(snapshot: MemberSnapshot, version: string): string {
+  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem } = snapshot;
+  const secrets = [snapshot.certificatePem.reveal(), snapshot.keyFile.reveal()];
+  const inputs = [
+    version,
+    port,
+    bindIp,
+    tlsMode,
+    cacheGb,
+    userConfig,
+    replicaSet,
+    role,
+    limits,
+    caPem,
+    secrets,
+  ];
+  return createHash('sha256').update(JSON.stringify(inputs)).digest('hex');
+}
+
+function certificateOf(snapshot: MemberSnapshot): MemberFacts['certificate'] {
+  try {
+    const { validTo, fingerprint256 } = new X509Certificate(snapshot.certificatePem.reveal());
+    const fingerprint = `sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`;
+    return { notAfter: Date.parse(validTo), fingerprint };
+  } catch {
+    return null;
+  }
+}
+
+/** Free space in steps, so that a database that writes is no stream of reports. */
+function volumeFacts(id: string, path: string): VolumeFacts | null {
+  try {
+    const { blocks, bavail, bsize } = statfsSync(path);
+    const totalBytes = blocks * bsize;
+    const step = Math.max(1, totalBytes * SPACE_STEP);
+    return { id, totalBytes, freeBytes: Math.floor(Math.floor((bavail * bsize) / step) * step) };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,138 @@
+/** Connections to this host's own members over loopback, with the official driver. */
+import { MongoClient, type MongoClientOptions, MongoServerError } from 'mongodb';
+import type { Millis } from '../base/units.ts';
+import type { CommandOutcome, Login, MemberSnapshot } from '../clusters/snapshot.ts';
+import type { Clock } from '../engine/ports.ts';
+import { CLIENT_IDLE } from './limits.ts';
+
+/** Where a member listens; TLS exactly when the snapshot it runs with says so (TLS-08). */
+export interface Endpoint {
+  readonly port: number;
+  readonly caPem: string | null;
+}
+
+export const endpointOf = (snapshot: MemberSnapshot): Endpoint => ({
+  port: snapshot.port,
+  caPem: snapshot.tlsMode === 'disabled' ? null : snapshot.caPem,
+});
+
+/** Nothing here waits long: the process is on this machine. */
+const SELECTION: Millis = 3_000;
+const HEARTBEAT: Millis = 60_000;
+
+/**
+ * A client for one member. It costs next to nothing while idle: no streaming monitor, one check a minute, connections
+ * that close when unused. The certificate must come from our authority; its names are not checked on loopback, since
+ * SCRAM proves both sides.
+ */
+export function openClient(endpoint: Endpoint, login: Login | null): MongoClient {
+  const options: MongoClientOptions = {
+    appName: 'belay-agent',
+    directConnection: true,
+    serverMonitoringMode: 'poll',
+    heartbeatFrequencyMS: HEARTBEAT,
+    serverSelectionTimeoutMS: SELECTION,
+    connectTimeoutMS: SELECTION,
+    minPoolSize: 0,
+    maxPoolSize: 2,
+    maxIdleTimeMS: CLIENT_IDLE,
+    retryReads: false,
+    retryWrites: false,
+    ...(endpoint.caPem === null
+      ? {}
+      : { tls: true, ca: endpoint.caPem, checkServerIdentity: () => undefined }),
+    ...(login === null
+      ? {}
+      : { auth: { username: login.user, password: login.password.reveal() }, authSource: login.db }),
+  };
+  return new MongoClient(`mongodb://127.0.0.1:${endpoint.port}/`, options);
+}
+
+/** Closes without waiting: sockets of a dead server must not hold anything up. */
+export function dropClient(client: MongoClient | null): void {
+  client?.close().catch(() => {});
+}
+
+// ── clients for commands ───────────────────────────────────────────────────────────────────────────────────────────
+
+interface Kept {
+  readonly client: MongoClient;
+  cancel: () => void;
+}
+
+/** One member's clients by login, reused and closed when idle. */
+export class ClientPool {
+  readonly #clock: Clock;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get(endpoint: Endpoint, login: Login | null): MongoClient {
+    const key = JSON.stringify([endpoint, login && [login.user, login.db, login.password.reveal()]]);
+    const kept = this.#kept.get(key) ?? { client: openClient(endpoint, login), cancel: () => {} };
+    this.#kept.set(key, kept);
+    kept.cancel();
+    kept.cancel = this.#clock.at(this.#clock.now() + CLIENT_IDLE, () => this.#drop(key));
+    return kept.client;
+  }
+
+  /** The process ended or changed its mode: nothing of the old connections is any use. */
+  clear(): void {
+    for (const key of [...this.#kept.keys()]) this.#drop(key);
+  }
+
+  #drop(key: string): void {
+    const kept = this.#kept.get(key);
+    this.#kept.delete(key);
+    kept?.cancel();
+    dropClient(kept?.client ?? null);
+  }
+}
+
+// ── what went wrong ────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A5.4: elections, step-downs, shutdowns, conflicts, timeouts and networks pass by themselves. */
+const TRANSIENT = new Set([
+  6, 7, 24, 46, 50, 64, 74, 89, 91, 94, 109, 112, 117, 133, 189, 202, 216, 262, 308, 9001, 10107, 11600,
+  11601, 11602, 13435, 13436,
+]);
+/** Authentication or privileges: only another credential helps. */
+const CREDENTIALS = new Set([13, 18]);
+
+export type Refusal = Extract<CommandOutcome, { kind: 'refused' }>;
+
+/** The server's or driver's failure as an outcome. The driver's messages hold no credentials. */
+export function refusal(failure: unknown): Refusal {
+  if (failure instanceof MongoServerError) {
+    const code = typeof failure.code === 'number' ? failure.code : 0;
+    return refused(code, failure.codeName ?? `Location${code}`, failure.errmsg ?? failure.message);
+  }
+  const { name, message } = failure instanceof Error ? failure : { name: 'Error', message: String(failure) };
+  return {
+    kind: 'refused',
+    code: null,
+    codeName: name,
+    message,
+    class: isDriverError(name) ? 'transient' : 'permanent',
+  };
+}
+
+export function refused(code: number, codeName: string, message: string): Refusal {
+  const kind = CREDENTIALS.has(code) ? 'credentials' : TRANSIENT.has(code) ? 'transient' : 'permanent';
+  return { kind: 'refused', code, codeName, message, class: kind };
+}
+
+/** Everything the driver itself raises about connections, selection and time. */
+const isDriverError = (name: string): boolean => /^Mongo|^AbortError$|^PoolCleared/.test(name);
+
+/** No answer came back for something that was sent: it may have happened. */
+export const mayHaveHappened = (failure: unknown): boolean =>
+  !(failure instanceof MongoServerError) &&
+  failure instanceof Error &&
+  failure.name !== 'MongoServerSelectionError' &&
+  isDriverError(failure.name);
+
+export const codeOf = (failure: unknown): number | null =>
+  failure instanceof MongoServerError && typeof failure.code === 'number' ? failure.code : null;

@@ -1,0 +1,471 @@
+/**
+ * Watches one member's database over loopback. The server itself says when something changes: a hello that it holds until
+ * then. Status and configuration are read after such a change, and at a slow pace for what makes no change (lag, peers).
+ * A quiet member costs one held hello and one status in ten seconds, and no report.
+ */
+
+import { connect } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
+import { Long } from 'bson';
+import type { Document, MongoClient } from 'mongodb';
+import type { Millis } from '../base/units.ts';
+import type { DatabaseFacts, PeerFacts, ReplSetConfig } from '../clusters/facts.ts';
+import type { MemberSnapshot } from '../clusters/snapshot.ts';
+import type { Clock } from '../engine/ports.ts';
+import { plain } from './commands/members.ts';
+import {
+  FCV_EVERY,
+  HELLO_WAIT,
+  LAG_CONFIRM,
+  LOGIN_RETRY_CAP,
+  LOGIN_RETRY_FIRST,
+  OBSERVE_TIMEOUT,
+  PROBE_CAP,
+  PROBE_FIRST,
+  STATUS_CAP,
+  STATUS_FIRST,
+} from './limits.ts';
+import { codeOf, dropClient, endpointOf, openClient, refusal } from './mongo.ts';
+import {
+  type HelloReading,
+  type LagMemory,
+  readHello,
+  readStatus,
+  replicaSetIdOf,
+  type StatusReading,
+  settleLag,
+} from './reading.ts';
+
+export interface ObserverOptions {
+  readonly clock: Clock;
+  /** The facts changed in substance. */
+  readonly changed: () => void;
+  /** The database answered. */
+  readonly answered: () => void;
+  /** The database does not answer (any more); the process may have ended. */
+  readonly lost: () => void;
+  /** The set this data belongs to, once read. */
+  readonly identified: (replicaSetId: string) => void;
+}
+
+/** What one connection's life has shown so far. */
+interface Seen {
+  binaryVersion: string;
+  hello: HelloReading;
+  status: StatusReading | null;
+  config: ReplSetConfig | null;
+  fcv: string | null;
+  authenticated: boolean | null;
+  usersExist: boolean | null;
+}
+
+export class Observer {
+  readonly #options: ObserverOptions;
+  readonly #lags = new Map<number, LagMemory>();
+  #facts: DatabaseFacts | null = null;
+  #snapshot: MemberSnapshot | null = null;
+  #client: MongoClient | null = null;
+  #loggedIn = false;
+  #seen: Seen | null = null;
+  /** Changes with every start and loss; what belongs to an older one ends by itself. */
+  #round = 0;
+  #refreshing = false;
+  #refreshAgain = false;
+  #pace: Millis = STATUS_FIRST;
+  #loginWait: Millis = LOGIN_RETRY_FIRST;
+  #loginAt: Millis = 0;
+  #fcvAt: Millis = 0;
+  #cancelPoll: () => void = () => {};
+  #cancelProbe: () => void = () => {};
+
+  constructor(options: ObserverOptions) {
+    this.#options = options;
+  }
+
+  get facts(): DatabaseFacts | null {
+    return this.#facts;
+  }
+
+  /** A process runs with this snapshot: watch it. */
+  start(snapshot: MemberSnapshot): void {
+    this.#reset();
+    this.#snapshot = snapshot;
+    this.#show({ kind: 'unreachable', message: `port ${snapshot.port} does not answer yet` });
+    this.#probe(this.#round, PROBE_FIRST);
+  }
+
+  /** A newer snapshot that the running process was not restarted for: only the login may differ. */
+  update(snapshot: MemberSnapshot): void {
+    const before = this.#snapshot;
+    if (!before) return;
+    this.#snapshot = snapshot;
+    const same =
+      before.monitor.user === snapshot.monitor.user &&
+      before.monitor.password.reveal() === snapshot.monitor.password.reveal();
+    if (same || !this.#seen) return;
+    this.#logOut();
+    this.poke();
+  }
+
+  /** Nothing runs. */
+  stop(): void {
+    this.#reset();
+    this.#snapshot = null;
+    this.#show(null);
+  }
+
+  /** Something was just done to the database: look now. */
+  poke(): void {
+    if (!this.#seen) return;
+    this.#pace = STATUS_FIRST;
+    this.#loginAt = 0;
+    this.#loginWait = LOGIN_RETRY_FIRST;
+    void this.#refresh(this.#round);
+  }
+
+  #reset(): void {
+    this.#round++;
+    this.#cancelPoll();
+    this.#cancelProbe();
+    dropClient(this.#client);
+    this.#client = null;
+    this.#loggedIn = false;
+    this.#seen = null;
+    this.#refreshing = false;
+    this.#refreshAgain = false;
+    this.#lags.clear();
+    this.#pace = STATUS_FIRST;
+    this.#loginWait = LOGIN_RETRY_FIRST;
+    this.#loginAt = 0;
+  }
+
+  #lose(round: number, failure: unknown): void {
+    if (round !== this.#round) return;
+    const { message } = refusal(failure);
+    this.#reset();
+    this.#show({ kind: 'unreachable', message });
+    this.#options.lost();
+    // `lost` may have found that the process is gone and stopped us.
+    if (this.#snapshot) this.#probe(this.#round, PROBE_FIRST);
+  }
+
+  // ── connect ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A bare TCP connection first: while a server starts, a driver's attempts would cost far more and take longer. */
+  #probe(round: number, wait: Millis): void {
+    const port = this.#snapshot?.port ?? 0;
+    const socket = connect({ host: '127.0.0.1', port, timeout: OBSERVE_TIMEOUT });
+    const again = (): void => {
+      socket.destroy();
+      if (round !== this.#round) return;
+      const { clock } = this.#options;
+      this.#cancelProbe = clock.at(clock.now() + wait, () =>
+        this.#probe(round, Math.min(PROBE_CAP, wait * 1.3)),
+      );
+    };
+    socket.once('error', again);
+    socket.once('timeout', again);
+    socket.once('connect', () => {
+      socket.removeAllListeners();
+      socket.on('error', () => {});
+      socket.destroy();
+      if (round === this.#round) void this.#open(round);
+    });
+  }
+
+  async #open(round: number): Promise<void> {
+    const snapshot = this.#snapshot;
+    if (!snapshot) return;
+    const client = openClient(endpointOf(snapshot), null);
+    this.#client = client;
+    try {
+      const admin = client.db('admin');
+      const reply = await this.#bounded(admin.command({ hello: 1 }));
+      const build = await this.#bounded(admin.command({ buildInfo: 1 }));
+      if (round !== this.#round) return;
+      this.#seen = {
+        binaryVersion: String(build['psmdbVersion'] ?? build['version'] ?? ''),
+        hello: readHello(reply),
+        status: null,
+        config: null,
+        fcv: null,
+        authenticated: null,
+        usersExist: null,
+      };
+      this.#options.answered();
+      this.#combine();
+      void this.#listen(round, reply);
+      void this.#refresh(round);
+    } catch (failure) {
+      this.#lose(round, failure);
+    }
+  }
+
+  // ── hello ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Asks again and again; the server holds each question until its answer would be another one. */
+  async #listen(round: number, first: Document): Promise<void> {
+    let last = first;
+    while (round === this.#round) {
+      const client = this.#client;
+      try {
+        const reply = await this.#ask(client as MongoClient, last);
+        if (round !== this.#round) return;
+        const changed = !isDeepStrictEqual(versionOf(reply), versionOf(last));
+        last = reply;
+        if (!changed && versionOf(reply) !== null) continue;
+        this.#take(round, reply);
+      } catch (failure) {
+        // The client was changed for one that is logged in: the question is asked again there.
+        if (client !== this.#client) continue;
+        this.#lose(round, failure);
+      }
+    }
+  }
+
+  #ask(client: MongoClient, last: Document): Promise<Document> {
+    const topologyVersion = versionOf(last);
+    const db = client.db('admin');
+    if (topologyVersion === null)
+      return this.#pause(STATUS_FIRST).then(() => this.#bounded(db.command({ hello: 1 })));
+    return this.#bounded(
+      db.command({ hello: 1, topologyVersion, maxAwaitTimeMS: HELLO_WAIT }),
+      HELLO_WAIT + OBSERVE_TIMEOUT,
+    );
+  }
+
+  #take(round: number, reply: Document): void {
+    const seen = this.#seen;
+    if (!seen) return;
+    const hello = readHello(reply);
+    if (isDeepStrictEqual(hello, seen.hello) && versionOf(reply) === null) return;
+    seen.hello = hello;
+    this.#pace = STATUS_FIRST;
+    this.#combine();
+    void this.#refresh(round);
+  }
+
+  // ── status ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #refresh(round: number): Promise<void> {
+    if (round !== this.#round) return;
+    if (this.#refreshing) {
+      this.#refreshAgain = true;
+      return;
+    }
+    this.#refreshing = true;
+    this.#cancelPoll();
+    try {
+      await this.#read();
+    } catch (failure) {
+      this.#lose(round, failure);
+      return;
+    }
+    if (round !== this.#round) return;
+    this.#refreshing = false;
+    this.#combine();
+    if (this.#refreshAgain) {
+      this.#refreshAgain = false;
+      void this.#refresh(round);
+    } else this.#schedule(round);
+  }
+
+  #schedule(round: number): void {
+    const { clock } = this.#options;
+    const wait = Math.min(this.#nextLook(), this.#loginDue(clock.now()));
+    this.#cancelPoll();
+    this.#cancelPoll = clock.at(clock.now() + wait, () => void this.#refresh(round));
+    this.#pace = Math.min(STATUS_CAP, this.#pace * 1.5);
+  }
+
+  #nextLook(): Millis {
+    if ([...this.#lags.values()].some((lag) => lag.doubtSince !== null)) return LAG_CONFIRM;
+    return this.#quiet() ? STATUS_CAP : this.#pace;
+  }
+
+  #loginDue(now: Millis): Millis {
+    return this.#seen?.authenticated === false ? Math.max(0, this.#loginAt - now) : Number.POSITIVE_INFINITY;
+  }
+
+  /** Nothing is going on: either there is no set yet, or all of it is up and we can see it. */
+  #quiet(): boolean {
+    const seen = this.#seen;
+    if (!seen || seen.hello.initiated === false) return true;
+    if (!seen.authenticated || seen.hello.primary === null) return false;
+    return (seen.status?.peers ?? []).every(
+      (peer) => peer.healthy && /^(PRIMARY|SECONDARY|ARBITER)$/.test(peer.state),
+    );
+  }
+
+  async #read(): Promise<void> {
+    const seen = this.#seen;
+    if (!seen || !this.#client) return;
+    if (!this.#loggedIn) await this.#readAsStranger(seen, this.#client);
+    if (!this.#loggedIn && seen.usersExist === true) await this.#logIn(seen);
+    if (this.#loggedIn) await this.#readAsMonitor(seen, this.#client);
+  }
+
+  /**
+   * Whether users exist, without being one. While there is no user and no role, the localhost exception lets a loopback
+   * connection call replSetGetStatus (it answers, or says 94 before the initiation); once it is closed the answer is 13.
+   */
+  async #readAsStranger(seen: Seen, client: MongoClient): Promise<void> {
+    try {
+      const reply = await this.#bounded(client.db('admin').command({ replSetGetStatus: 1 }));
+      seen.usersExist = false;
+      seen.status = readStatus(reply);
+    } catch (failure) {
+      const code = codeOf(failure);
+      if (code === null) throw failure;
+      if (code === 94 || code === 93 || code === 76) seen.usersExist = false;
+      else if (code === 13) seen.usersExist = true;
+    }
+  }
+
+  async #logIn(seen: Seen): Promise<void> {
+    const { clock } = this.#options;
+    const snapshot = this.#snapshot;
+    if (!snapshot || clock.now() < this.#loginAt) return;
+    const round = this.#round;
+    const client = openClient(endpointOf(snapshot), snapshot.monitor);
+    try {
+      await this.#bounded(client.db('admin').command({ connectionStatus: 1 }));
+    } catch (failure) {
+      dropClient(client);
+      if (codeOf(failure) === null) throw failure;
+      seen.authenticated = false;
+      this.#loginAt = clock.now() + this.#loginWait;
+      this.#loginWait = Math.min(LOGIN_RETRY_CAP, this.#loginWait * 2);
+      return;
+    }
+    if (round !== this.#round) {
+      dropClient(client);
+      return;
+    }
+    const before = this.#client;
+    this.#client = client;
+    this.#loggedIn = true;
+    seen.authenticated = true;
+    dropClient(before);
+  }
+
+  /** The login is no good (any more): look as a stranger until one is. */
+  #logOut(): void {
+    const snapshot = this.#snapshot;
+    if (!this.#loggedIn || !snapshot) return;
+    dropClient(this.#client);
+    this.#client = openClient(endpointOf(snapshot), null);
+    this.#loggedIn = false;
+  }
+
+  async #readAsMonitor(seen: Seen, client: MongoClient): Promise<void> {
+    const db = client.db('admin');
+    try {
+      const status = readStatus(await this.#bounded(db.command({ replSetGetStatus: 1 })));
+      const moved = seen.config === null || status.configVersion !== seen.config.version;
+      if (moved || status.term !== seen.status?.term) {
+        const reply = await this.#bounded(db.command({ replSetGetConfig: 1 }));
+        seen.config = plain<ReplSetConfig>(reply['config'] as Document);
+        const parameters = await this.#bounded(
+          db.command({ getParameter: 1, featureCompatibilityVersion: 1 }),
+        );
+        seen.fcv = fcvOf(parameters);
+        const id = replicaSetIdOf(seen.config);
+        if (id !== null) this.#options.identified(id);
+      }
+      seen.status = status;
+      await this.#readFcv(seen, client);
+    } catch (failure) {
+      const code = codeOf(failure);
+      if (code === null) throw failure;
+      // Dropped users or a changed password show as these; anything else (not initiated, removed) has no status to give.
+      if (code === 13 || code === 18) {
+        seen.authenticated = false;
+        this.#logOut();
+      }
+      if (code === 94 || code === 93) seen.status = null;
+    }
+  }
+
+  /** It changes only when somebody raises it, so it is asked for rarely. */
+  async #readFcv(seen: Seen, client: MongoClient): Promise<void> {
+    const now = this.#options.clock.now();
+    if (seen.fcv !== null && now - this.#fcvAt < FCV_EVERY) return;
+    const parameters = await this.#bounded(
+      client.db('admin').command({ getParameter: 1, featureCompatibilityVersion: 1 }),
+    );
+    seen.fcv = fcvOf(parameters);
+    this.#fcvAt = now;
+  }
+
+  // ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #combine(): void {
+    const seen = this.#seen;
+    if (!seen) return;
+    const { hello, status } = seen;
+    this.#show({
+      kind: 'reachable',
+      binaryVersion: seen.binaryVersion,
+      featureCompatibilityVersion: seen.fcv,
+      initiated: hello.initiated,
+      setName: hello.setName,
+      replicaSetId: seen.config ? replicaSetIdOf(seen.config) : null,
+      state: hello.state ?? status?.state ?? null,
+      term: status?.term ?? null,
+      writablePrimary: hello.writablePrimary,
+      primary: hello.primary,
+      peers: hello.initiated ? this.#settlePeers(status?.peers ?? []) : [],
+      config: seen.config,
+      initialSyncPercent: status?.initialSyncPercent ?? null,
+      authenticated: seen.authenticated,
+      usersExist: seen.usersExist,
+    });
+  }
+
+  #settlePeers(peers: readonly PeerFacts[]): readonly PeerFacts[] {
+    const now = this.#options.clock.now();
+    return peers.map((peer) => {
+      const memory = this.#lags.get(peer.id) ?? { shown: null, doubtSince: null };
+      const settled = settleLag(memory, peer.lagMillis, now);
+      this.#lags.set(peer.id, settled);
+      return { ...peer, lagMillis: settled.shown };
+    });
+  }
+
+  #show(facts: DatabaseFacts | null): void {
+    if (isDeepStrictEqual(facts, this.#facts)) return;
+    this.#facts = facts;
+    this.#pace = STATUS_FIRST;
+    this.#options.changed();
+  }
+
+  // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** The answer, or a failure after the time one observation may take (A7.1). */
+  #bounded<T>(answer: Promise<T>, limit: Millis = OBSERVE_TIMEOUT): Promise<T> {
+    const { clock } = this.#options;
+    return new Promise((resolve, reject) => {
+      const cancel = clock.at(clock.now() + limit, () => reject(new Error(`no answer within ${limit} ms`)));
+      answer.then(resolve, reject).finally(cancel);
+    });
+  }
+
+  #pause(wait: Millis): Promise<void> {
+    const { clock } = this.#options;
+    return new Promise((resolve) => clock.at(clock.now() + wait, resolve));
+  }
+}
+
+/** The server's counter of changes; a Long on the wire, whatever the driver made of it. */
+function versionOf(reply: Document): { readonly processId: unknown; readonly counter: Long } | null {
+  const version = reply['topologyVersion'] as { processId?: unknown; counter?: unknown } | undefined;
+  if (!version?.processId) return null;
+  return { processId: version.processId, counter: Long.fromValue(version.counter as number) };
+}
+
+/** `{version}` of the parameter; while it is being raised there is a `targetVersion` too, which is not reached yet. */
+function fcvOf(parameters: Document): string | null {
+  const version = (parameters['featureCompatibilityVersion'] as { version?: unknown } | undefined)?.version;
+  return typeof version === 'string' ? version : null;
+}
