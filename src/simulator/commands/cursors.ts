@@ -10,6 +10,8 @@ import { fail } from './errors.ts';
 export const FIRST_BATCH = 101;
 /** Bytes of one batch; one larger document still travels alone. */
 const BATCH_BYTES = 16 * 1024 * 1024;
+/** What an array element costs besides its value: type, position in decimal digits, end. */
+const ELEMENT_BYTES = 9;
 /** An idle cursor goes after this time (cursorTimeoutMillis), unless noCursorTimeout was asked for. */
 const IDLE_LIMIT: Millis = 10 * MINUTE;
 /** A tailing getMore without maxTimeMS waits this long for news. */
@@ -74,7 +76,7 @@ export function takeBatch(source: CursorSource, limit: number): { batch: Documen
   while (batch.length < limit) {
     const document = source.peek();
     if (document === undefined) return { batch, more: source.kind !== 'static' && !source.ended() };
-    bytes += limit === 1 ? 0 : calculateObjectSize(document);
+    bytes += limit === 1 ? 0 : calculateObjectSize(document) + ELEMENT_BYTES;
     if (bytes > BATCH_BYTES && batch.length > 0) break;
     batch.push(document);
     source.shift();

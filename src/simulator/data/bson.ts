@@ -260,6 +260,12 @@ export function isTruthy(value: unknown): boolean {
   return !isNumeric(value) || toNumber(value) !== 0;
 }
 
+/**
+ * What is serialised at once: an oplog entry with a pre-image or a transaction is longer than any document, and the serialiser
+ * cuts silently what doesn't fit into its buffer. The pages are only taken when they are written to.
+ */
+BSON.setInternalBufferSize(64 * 1024 * 1024);
+
 /** Serialises one document. */
 export function encode(document: Document): Uint8Array {
   return BSON.serialize(document, { ignoreUndefined: true });
