@@ -23,8 +23,11 @@ export interface Dialect {
   listen(wake: () => void): Promise<() => Promise<void>>;
   /** The failure in our words; `committing`: it happened while the commit was under way. */
   translate(failure: unknown, committing: boolean): BelayError;
-  /** True when the whole transaction may simply be run again. */
-  transient(failure: unknown): boolean;
+  /**
+   * True when nothing of it was done and it may simply be run again: the database asks for it, or a connection that
+   * had died while idle was used. A connection lost while committing is not among them.
+   */
+  transient(failure: unknown, committing: boolean): boolean;
 }
 
 export interface ColumnTypes {

@@ -56,7 +56,7 @@ export async function openPostgres(url: string, options: { readonly clock: Clock
     announce: sql`pg_notify(${CHANNEL}, ${target.schema})`,
     listen: (wake) => listen(target, options.clock, wake),
     translate: (failure, committing) => translate(failure, target.where, committing),
-    transient: (failure) => ['40001', '40P01'].includes(codeOf(failure)),
+    transient,
   };
 }
 
@@ -239,6 +239,16 @@ const LOST_CONNECTION =
   /connection (terminated|ended|error)|timeout exceeded|not queryable|client was closed/i;
 /** Wrong password, no such database, missing rights. */
 const REFUSED = /^(28...|3D000|42501)$/;
+
+/** An idle connection that died (a restart of the server, a failover) shows only when it is used. */
+const DIED_IDLE = /^(57P0[12]|ECONNRESET|EPIPE)$/;
+
+function transient(failure: unknown, committing: boolean): boolean {
+  const code = codeOf(failure);
+  if (code === '40001' || code === '40P01') return true;
+  const message = failure instanceof Error ? failure.message : '';
+  return !committing && (DIED_IDLE.test(code) || /connection terminated|not queryable/i.test(message));
+}
 
 function translate(failure: unknown, where: string, committing: boolean): BelayError {
   if (failure instanceof BelayError) return failure;

@@ -28,8 +28,8 @@ import * as security from './sql-security.ts';
 import { watchChanges } from './watch.ts';
 import { housekeep, Write } from './write.ts';
 
-/** Tries of one transaction when the database asks to run it again (PostgreSQL: 40001, 40P01). */
-const ATTEMPTS = 5;
+/** Tries of one call (`Dialect.transient`): after a restart of PostgreSQL every connection of the pool may be dead. */
+const ATTEMPTS = 10;
 
 /** The Store of both databases: reads go straight to the rooms' functions, writes through the one write lock. */
 export class SqlStore implements Store {
@@ -206,10 +206,13 @@ export class SqlStore implements Store {
 
   async #read<T>(work: (db: Db) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw storeClosed();
-    try {
-      return await work(this.#dialect.db);
-    } catch (failure) {
-      throw this.#dialect.translate(failure, false);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work(this.#dialect.db);
+      } catch (failure) {
+        if (attempt < ATTEMPTS && this.#dialect.transient(failure, false)) continue;
+        throw this.#dialect.translate(failure, false);
+      }
     }
   }
 
@@ -239,8 +242,9 @@ export class SqlStore implements Store {
         if (done.write !== undefined) this.#committed(done.write);
         return result;
       } catch (failure) {
-        if (attempt < ATTEMPTS && this.#dialect.transient(failure)) continue;
-        throw this.#dialect.translate(failure, done.write !== undefined);
+        const committing = done.write !== undefined;
+        if (attempt < ATTEMPTS && this.#dialect.transient(failure, committing)) continue;
+        throw this.#dialect.translate(failure, committing);
       }
     }
   }
