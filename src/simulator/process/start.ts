@@ -78,6 +78,7 @@ async function serve(
   const folder = await openFolder(input, log);
   const data = await openData(folder);
   const shutdown = new Shutdown({ log, folder, data });
+  onSignals(log, shutdown);
   // The port is taken before the node is complete; who comes too early must come again.
   let server: Server | null = null;
   const listener = new Listener(tls, {
@@ -102,7 +103,6 @@ async function serve(
     if (failure instanceof StartFailure) await shutdown.abandon();
     throw failure;
   }
-  onSignals(log, shutdown);
   reportReady();
 }
 
