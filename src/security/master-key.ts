@@ -6,12 +6,12 @@ import { atomicWriteFile, syncFolder } from './files.ts';
 import { generateMasterKeyText, type MasterKey, parseMasterKey } from './seal.ts';
 
 /** Name of the systemd credential (`LoadCredential=belay-master-key:…`). */
-export const CREDENTIAL_NAME = 'belay-master-key';
+const CREDENTIAL_NAME = 'belay-master-key';
 /**
  * Name of the environment variable. It is taken out of the environment once read, so no child inherits it (S8); the
  * system still shows it to the same user and root in /proc, so a file or credential is the better place.
  */
-export const MASTER_KEY_VARIABLE = 'BELAY_MASTER_KEY';
+const MASTER_KEY_VARIABLE = 'BELAY_MASTER_KEY';
 
 export interface MasterKeySources {
   /** A key file; must be readable by its owner only. */

@@ -12,14 +12,14 @@ export const ROLES: readonly Role[] = ['admin', 'operator', 'viewer'];
 export type TokenRows = Pick<Store, 'putToken' | 'getToken' | 'listTokens' | 'useToken' | 'deleteToken'>;
 
 /** Shown once, when the token is made. */
-export interface NewToken {
+interface NewToken {
   readonly id: string;
   /** `belay_<kind>_<id>.<secret>`: the prefix tells people and secret scanners what it is. */
   readonly token: Secret<string>;
   readonly expiresAt: Millis | null;
 }
 /** Who stands behind a token that was accepted. */
-export interface TokenIdentity {
+interface TokenIdentity {
   readonly id: string;
   readonly name: string;
   readonly role: Role;

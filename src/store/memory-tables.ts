@@ -29,7 +29,7 @@ export interface MemoryDisk {
   readonly settings: Map<string, string>;
   readonly wakers: Set<() => void>;
 }
-export interface MemoryEvent {
+interface MemoryEvent {
   readonly seq: number;
   readonly subject: string;
   readonly event: StoredEvent;

@@ -20,7 +20,7 @@ export interface Tables {
 }
 
 /** One row. `version`: the last resourceVersion given; `kept`: changes up to it were deleted. */
-export interface SequenceTable {
+interface SequenceTable {
   id: number;
   version: number;
   kept: number;
@@ -43,7 +43,7 @@ export interface ObjectsTable {
 }
 
 /** `object` is the whole object after the change (before it, when deleted). */
-export interface ChangesTable {
+interface ChangesTable {
   version: number;
   type: string;
   kind: string;

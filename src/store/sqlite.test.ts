@@ -10,7 +10,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { makeRng } from '../base/rng.ts';
 import type { Store } from '../engine/ports.ts';
 import { describeStore } from './conformance.ts';
+import type { Tx } from './dialect.ts';
 import { STORE_LIMITS } from './limits.ts';
+import { MIGRATIONS, migrate } from './migrations.ts';
 import { openStore } from './open.ts';
 import { SqlStore } from './sql-store.ts';
 import { openSqlite } from './sqlite.ts';
@@ -94,6 +96,22 @@ describe('SQLite alone', () => {
     expect(failure.fix).toContain('newer version');
     expect(raw.prepare('select version from belay_schema').get()).toEqual({ version: 99 });
     raw.close();
+  });
+
+  test('a step of the schema that fails leaves the store as it was; the next start goes on from there', async () => {
+    await (await open()).close();
+    const step = async (tx: Tx): Promise<void> => void (await sql`create table later (id text)`.execute(tx));
+    const failing = async (tx: Tx): Promise<void> => {
+      await step(tx);
+      throw new Error('no');
+    };
+    const dialect = await openSqlite(file, { clock });
+    const next = (up: typeof step) => migrate(dialect, [...MIGRATIONS, { version: 2, what: 'later', up }]);
+    await expect(next(failing)).rejects.toThrow('no');
+    await next(step);
+    await next(failing);
+    await dialect.db.destroy();
+    expect((await failureOf(openStore(file, { clock }))).code).toBe('StoreNewer');
   });
 
   test('what is no database, or cannot be opened, is named with a way out', async () => {
