@@ -70,8 +70,10 @@ export function openTestNode(kind: 'set' | 'standalone' = 'set', version = '8.0.
     const sent = deserialize(serialize({ ...command, $db: db }), READ_OPTIONS);
     state.opId += 1;
     const context = contextOf(node, db, sent, state.opId, connection, closed);
-    const reply = await runThrough(context);
-    return deserialize(serialize(services.afterCommand(context, reply)));
+    const end = services.beginOperation(context, () => undefined);
+    const reply = services.afterCommand(context, await runThrough(context));
+    end();
+    return deserialize(serialize(reply));
   };
   return {
     node,
@@ -95,7 +97,6 @@ export function openTestNode(kind: 'set' | 'standalone' = 'set', version = '8.0.
   };
 
   async function runThrough(context: CommandContext): Promise<Document> {
-    const end = services.beginOperation(context, () => undefined);
     try {
       await services.beforeCommand(context);
       const spec = commandSpecs.find(
@@ -108,8 +109,6 @@ export function openTestNode(kind: 'set' | 'standalone' = 'set', version = '8.0.
       if (!(failure instanceof ServerError)) throw failure;
       const { message: errmsg, code, codeName, errorLabels, extra } = failure;
       return { ok: new Double(0), errmsg, code, codeName, ...(errorLabels ? { errorLabels } : {}), ...extra };
-    } finally {
-      end();
     }
   }
 }
