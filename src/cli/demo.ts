@@ -172,7 +172,7 @@ async function cleanUp(local: Local | null, scratch: string, terminal: Terminal)
       await deleteAll(contextFor(local, terminal));
     } catch (error) {
       terminal.err(`  deletion did not finish (${(error as Error).message}); stopping the processes`);
-      await local.agent.stopAll?.();
+      await local.agent.close({ stopMembers: true });
     }
     await local.close();
   }
