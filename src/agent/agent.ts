@@ -91,6 +91,7 @@ class Agent implements RunningAgent {
     this.#inventory = new Inventory(this.#layout, options.name);
     this.#executables = openExecutables(options.binDir ?? null);
     this.#operations = new Operations({
+      host: options.name,
       layout: this.#layout,
       inventory: this.#inventory,
       executables: this.#executables,

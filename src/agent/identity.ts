@@ -1,5 +1,6 @@
 /** The host's place in the installation: kept in one private file, made by joining, renewed before it ends. */
 import { X509Certificate } from 'node:crypto';
+import { dirname } from 'node:path';
 import { asBelayError, BelayError } from '../base/error.ts';
 import type { Secret } from '../base/secret.ts';
 import {
@@ -11,7 +12,7 @@ import {
   RENEW_CHECK,
 } from '../channel/index.ts';
 import type { Clock, Log } from '../engine/ports.ts';
-import { PRIVATE, readJson, writeJson } from './files.ts';
+import { makeFolder, PRIVATE, readJson, writeJson } from './files.ts';
 import { JOIN_RETRY } from './limits.ts';
 
 export interface Membership {
@@ -58,6 +59,7 @@ export async function join(options: JoinOptions): Promise<Membership> {
         hostName: options.name,
       });
       const urls = [...new Set([...options.urls, ...joined.urls])];
+      makeFolder(dirname(path));
       writeJson(path, { identity: joined.identity, urls }, PRIVATE);
       log.info('joined', { host: options.name, url });
       return { identity: joined.identity, urls };

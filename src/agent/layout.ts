@@ -35,7 +35,7 @@ export interface Layout {
 export function openLayout(dataDir: string): Layout {
   const root = resolve(dataDir);
   const at = (...parts: string[]): string => join(root, ...parts);
-  for (const folder of ['', 'identity', 'operations', 'services', 'volumes', 'trash']) makeFolder(at(folder));
+  for (const folder of ['', 'operations', 'services', 'volumes', 'trash']) makeFolder(at(folder));
   return {
     root,
     lock: at('agent.lock'),

@@ -72,3 +72,5 @@ export const PEER_TIMEOUT: Millis = 2 * SECOND;
 export const JOIN_RETRY: Millis = 2 * SECOND;
 /** Executables are looked for again this often. */
 export const EXECUTABLES_RESCAN: Millis = 1 * MINUTE;
+/** Ports looked at when a free one may be chosen. */
+export const PORTS_TRIED = 2_000;

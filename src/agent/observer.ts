@@ -338,7 +338,8 @@ export class Observer {
       this.#loginWait = Math.min(LOGIN_RETRY_CAP, this.#loginWait * 2);
       return;
     }
-    if (round !== this.#round) {
+    // A newer snapshot may have come meanwhile: its login is the one that counts.
+    if (round !== this.#round || snapshot !== this.#snapshot) {
       dropClient(client);
       return;
     }

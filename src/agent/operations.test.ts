@@ -33,6 +33,7 @@ const spec = (change: Partial<ServiceSpec> = {}): ServiceSpec => ({
   host: 'host-a',
   address: 'host-a.test',
   port: 1,
+  portFixed: false,
   owner: owner(),
   artifact: { kind: 'belay-agent', version: '0.1.0' },
   prepare: [],
@@ -49,6 +50,7 @@ function host(options: Partial<OperationsOptions> = {}) {
   const inventory = new Inventory(layout, 'host-a');
   const seen: string[] = [];
   const operations = new Operations({
+    host: 'host-a',
     layout,
     inventory,
     executables: openExecutables(join(box.path, 'bin'), ''),
@@ -106,7 +108,7 @@ test('A2.7 an import that was cut off goes on with the ids it had decided', asyn
   expect(next.operations.facts('o1').kind).toBe('running');
   next.operations.resume();
   await next.operations.settled();
-  expect(resultOf(next.operations.facts('o1'))).toMatchObject(journalled.ids);
+  expect(resultOf(next.operations.facts('o1'))).toMatchObject(journalled.place);
   expect(next.inventory.facts()).toHaveLength(2);
 });
 
@@ -200,25 +202,43 @@ test('deploy needs an executable of this very version and says which there are',
   expect(seen.filter((line) => line === `changed ${serviceId}`)).toHaveLength(2);
 });
 
-test('two clusters that want one port, or a port somebody else listens on: the second is told by whom', async () => {
+test('two clusters that want one port: a fixed one is refused with who has it, a free one is the next', async () => {
+  const { carryOut } = host();
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const taken = await carryOut({ kind: 'import', id: 'o1', spec: spec({ port, portFixed: true }) });
+  expect(taken).toMatchObject({ kind: 'failed', code: 'PortTaken' });
+  expect((taken as { message: string }).message).toContain(`process ${process.pid}`);
+  server.close();
+
+  const first = await carryOut({ kind: 'import', id: 'o2', spec: spec({ port, portFixed: true }) });
+  expect(resultOf(first)).toMatchObject({ port, host: 'host-a', address: 'host-a.test' });
+  const other = { port, owner: owner({ clusterUid: 'uid-2' }) };
+  const sibling = await carryOut({ kind: 'import', id: 'o3', spec: spec({ ...other, portFixed: true }) });
+  expect(sibling).toMatchObject({ code: 'PortTaken' });
+  expect((sibling as { message: string }).message).toContain('orders-0 of cluster uid-1');
+  const moved = resultOf(await carryOut({ kind: 'import', id: 'o4', spec: spec(other) }));
+  expect(Number(moved['port'])).toBeGreaterThan(port);
+});
+
+test('a port that somebody took between import and deploy is refused at the deploy', async () => {
   box.script('bin/mongod', 'echo "db version v8.0.32-14"');
   const { carryOut } = host();
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
+  server.close();
   const mine = spec({ port });
   const { serviceId } = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: mine })) as {
     serviceId: string;
   };
-  const taken = await carryOut({ kind: 'deploy', id: 'o2', serviceId, spec: mine });
-  expect(taken).toMatchObject({ kind: 'failed', code: 'PortTaken' });
-  expect((taken as { message: string }).message).toContain(`process ${process.pid}`);
-  server.close();
-  const other = spec({ port, owner: owner({ clusterUid: 'uid-2' }) });
-  const second = resultOf(await carryOut({ kind: 'import', id: 'o3', spec: other })) as { serviceId: string };
-  const sibling = await carryOut({ kind: 'deploy', id: 'o4', serviceId: second.serviceId, spec: other });
-  expect(sibling).toMatchObject({ code: 'PortTaken' });
-  expect((sibling as { message: string }).message).toContain('orders-0 of cluster uid-1');
+  const thief = createServer();
+  await new Promise<void>((resolve) => thief.listen(port, '127.0.0.1', resolve));
+  expect(await carryOut({ kind: 'deploy', id: 'o2', serviceId, spec: mine })).toMatchObject({
+    code: 'PortTaken',
+  });
+  thief.close();
 });
 
 test('S4 deletions: the runtime stops first and its volume stays; a volume goes only unused, by id and by owner', async () => {

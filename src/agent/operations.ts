@@ -14,18 +14,26 @@ import type { Executables } from './executables.ts';
 import { readJson, removeQuietly, writeJson } from './files.ts';
 import { type Inventory, isId, sameOwner } from './inventory.ts';
 import type { Layout } from './layout.ts';
-import { OPERATIONS_KEPT } from './limits.ts';
+import { OPERATIONS_KEPT, PORTS_TRIED } from './limits.ts';
 import { listenerOf } from './procfs.ts';
 
 interface Entry {
   readonly operation: HostOperation;
   readonly facts: OperationFacts;
   readonly startedAt: Millis;
-  /** Ids decided before anything was made, so that a second try makes the same things. */
-  readonly ids: { readonly serviceId: string; readonly volumeId: string } | null;
+  /** Decided before anything was made, so that a second try makes the same things. */
+  readonly place: Place | null;
+}
+
+interface Place {
+  readonly serviceId: string;
+  readonly volumeId: string;
+  readonly port: number;
 }
 
 export interface OperationsOptions {
+  /** Name of this host. */
+  readonly host: string;
   readonly layout: Layout;
   readonly inventory: Inventory;
   readonly executables: Executables;
@@ -64,7 +72,7 @@ export class Operations {
       operation,
       facts: { kind: 'running', detail: operation.kind },
       startedAt: this.#options.clock.now(),
-      ids: operation.kind === 'import' ? this.#placeFor(operation.spec) : null,
+      place: operation.kind === 'import' ? this.#placeFor(operation.spec) : null,
     };
     this.#save(entry);
     this.#begin(entry);
@@ -111,7 +119,7 @@ export class Operations {
     const { operation } = entry;
     switch (operation.kind) {
       case 'import':
-        return this.#import(operation.spec, entry.ids ?? this.#placeFor(operation.spec));
+        return this.#import(operation.spec, entry.place ?? this.#placeFor(operation.spec));
       case 'deploy':
         return this.#deploy(operation.serviceId, operation.spec);
       case 'deleteRuntime':
@@ -123,8 +131,8 @@ export class Operations {
 
   // ── import ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** What is there already and ours is adopted (A3.4); the rest gets new ids. */
-  #placeFor(spec: ServiceSpec): { readonly serviceId: string; readonly volumeId: string } {
+  /** What is there already and ours is adopted (A3.4); the rest gets new ids, and a free port where one may be chosen. */
+  #placeFor(spec: ServiceSpec): Place {
     const { inventory } = this.#options;
     const service = inventory.services().find((record) => sameOwner(record.owner, spec.owner));
     const volumeId =
@@ -134,31 +142,38 @@ export class Operations {
         const record = inventory.volume(id);
         return record !== null && sameOwner(record.owner, spec.owner);
       });
-    return { serviceId: service?.id ?? newId('svc'), volumeId: volumeId ?? newId('vol') };
+    const serviceId = service?.id ?? newId('svc');
+    const port = spec.portFixed ? spec.port : (service?.port ?? this.#freePort(serviceId, spec.port));
+    return { serviceId, volumeId: volumeId ?? newId('vol'), port };
   }
 
-  async #import(
-    spec: ServiceSpec,
-    ids: { readonly serviceId: string; readonly volumeId: string },
-  ): Promise<Readonly<Record<string, string | number>>> {
-    const { inventory, clock, serviceChanged } = this.#options;
-    this.#checkVolume(ids.volumeId, spec);
+  #freePort(serviceId: string, wanted: number): number {
+    for (let port = wanted; port < wanted + PORTS_TRIED; port++) {
+      if (this.#portUser(serviceId, port) === null) return port;
+    }
+    return wanted;
+  }
+
+  async #import(spec: ServiceSpec, place: Place): Promise<Readonly<Record<string, string | number>>> {
+    const { inventory, clock, serviceChanged, host } = this.#options;
+    const { serviceId, volumeId, port } = place;
+    this.#checkVolume(volumeId, spec);
     this.#checkClaims(spec.owner);
-    inventory.createVolume(ids.volumeId, spec.owner, clock.now());
-    const known = inventory.service(ids.serviceId);
+    this.#checkPort(serviceId, port);
+    inventory.createVolume(volumeId, spec.owner, clock.now());
     inventory.putService({
-      id: ids.serviceId,
+      id: serviceId,
       owner: spec.owner,
       hostname: spec.hostname,
       address: spec.address,
-      port: spec.port,
-      volumeId: ids.volumeId,
-      version: known?.version ?? null,
+      port,
+      volumeId,
+      version: inventory.service(serviceId)?.version ?? null,
       resources: spec.resources,
       environment: spec.environment,
     });
-    serviceChanged(ids.serviceId);
-    return { ...ids, address: spec.address, port: spec.port };
+    serviceChanged(serviceId);
+    return { serviceId, volumeId, host, address: spec.address, port };
   }
 
   /** A recorded volume id is authoritative (A4.4): it must be here and ours, and is never made anew. */
@@ -224,19 +239,23 @@ export class Operations {
   }
 
   #checkPort(serviceId: string, port: number): void {
-    const { inventory, runningPid } = this.#options;
-    const sibling = inventory.services().find((record) => record.id !== serviceId && record.port === port);
-    const listener = sibling ? null : listenerOf(port);
-    if (!sibling && (!listener || listener.pid === runningPid(serviceId))) return;
-    const by = sibling
-      ? `${sibling.owner.member} of cluster ${sibling.owner.clusterUid}`
-      : listener?.pid
-        ? `process ${listener.pid} (${listener.command.split(' ')[0]})`
-        : 'another process';
+    const by = this.#portUser(serviceId, port);
+    if (by === null) return;
     throw new BelayError('PortTaken', `port ${port} is taken by ${by}`, {
       retry: 'later',
       fix: 'Stop what uses the port, or set another one with spec.port.',
     });
+  }
+
+  /** Who else uses the port, in words; a sibling may be stopped just now and still owns its port. */
+  #portUser(serviceId: string, port: number): string | null {
+    const { inventory, runningPid } = this.#options;
+    const sibling = inventory.services().find((record) => record.id !== serviceId && record.port === port);
+    if (sibling) return `${sibling.owner.member} of cluster ${sibling.owner.clusterUid}`;
+    const listener = listenerOf(port);
+    if (!listener || (listener.pid !== null && listener.pid === runningPid(serviceId))) return null;
+    const program = listener.command.split(' ')[0] ?? '';
+    return listener.pid === null ? 'another process' : `process ${listener.pid} (${program})`;
   }
 
   // ── deletions ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -150,7 +150,13 @@ const commandShape = is.byKind({
   reconcileUsers: is.object({
     as: login,
     roles: is.list(
-      is.object({ role: is.text, db: is.text, privileges: is.list(is.anything), roles: roleRefs }),
+      is.object({
+        role: is.text,
+        db: is.text,
+        privileges: is.list(is.anything),
+        roles: roleRefs,
+        authenticationRestrictions: is.optional(is.list(is.anything)),
+      }),
     ),
     users: is.list(user),
     drop: is.list(is.object({ user: is.text, db: is.text })),
@@ -219,6 +225,7 @@ const serviceSpec = is.object({
   host: is.nullable(is.text),
   address: is.text,
   port: is.number,
+  portFixed: is.truth,
   owner: ownerShape,
   artifact: is.map,
   prepare: is.list(is.text),

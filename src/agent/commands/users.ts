@@ -1,4 +1,5 @@
 /** Users and roles: the first one through the localhost exception, then everything else by the user administrator. */
+import { isDeepStrictEqual } from 'node:util';
 import type { Db, Document } from 'mongodb';
 import type {
   CommandOutcome,
@@ -101,11 +102,19 @@ async function reconcileRole(
 ): Promise<void> {
   context.signal.throwIfAborted();
   const inDb = db.client.db(role.db);
-  const reply = await db.command({ rolesInfo: { role: role.role, db: role.db }, showPrivileges: true });
+  const reply = await db.command({
+    rolesInfo: { role: role.role, db: role.db },
+    showPrivileges: true,
+    showAuthenticationRestrictions: true,
+  });
   const found = (reply['roles'] as Document[])[0] ?? null;
-  const content = { privileges: [...role.privileges], roles: [...role.roles] };
-  if (found && sameRefs(found['roles'], role.roles) && samePrivileges(found['privileges'], role.privileges))
-    return;
+  if (found && sameRole(found, role)) return;
+  const restrictions = role.authenticationRestrictions;
+  const content = {
+    privileges: [...role.privileges],
+    roles: [...role.roles],
+    ...(restrictions === undefined ? {} : { authenticationRestrictions: [...restrictions] }),
+  };
   if (!found) {
     const made = await unless([ROLE_EXISTS], inDb.command({ createRole: role.role, ...content }));
     if (made) {
@@ -115,6 +124,15 @@ async function reconcileRole(
   }
   await inDb.command({ updateRole: role.role, ...content });
   changes.updated.push(key(role));
+}
+
+function sameRole(found: Document, role: ManagedRole): boolean {
+  if (!sameRefs(found['roles'], role.roles) || !samePrivileges(found['privileges'], role.privileges))
+    return false;
+  const { authenticationRestrictions: wanted } = role;
+  // The server gives a list of lists: one inner list per role that restricts.
+  const [own = []] = (found['authenticationRestrictions'] ?? []) as unknown[][];
+  return wanted === undefined || isDeepStrictEqual(own, wanted);
 }
 
 /** Privileges as a set: order of privileges, actions and resource fields means nothing. */

@@ -1,0 +1,219 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { secret } from '../base/secret.ts';
+import { identify } from './procfs.ts';
+import {
+  type Bench,
+  configOf,
+  login,
+  makeMember,
+  openBench,
+  PASSWORDS,
+  systemUsers,
+  type TestMember,
+  until,
+} from './testing/bench.ts';
+
+let bench: Bench;
+let member: TestMember;
+beforeAll(async () => {
+  bench = await openBench();
+  member = await makeMember(bench, 'orders-0');
+});
+afterAll(() => bench?.close());
+
+const database = () => {
+  const facts = member.facts()?.database;
+  expect(facts?.kind).toBe('reachable');
+  return facts as Extract<NonNullable<typeof facts>, { kind: 'reachable' }>;
+};
+const pid = (): number => {
+  const process = member.facts()?.process;
+  expect(process?.kind).toBe('running');
+  return (process as { pid: number }).pid;
+};
+const user = () => systemUsers().users[0]!;
+
+// One member's life from nothing, in order; each test goes on where the one before ended.
+
+test('A4.2 a published snapshot starts the member, which is seen running, reachable and not initiated', async () => {
+  expect(bench.agents.host('host-a')?.facts.executables).toEqual({ mongod: ['8.0.32-14'] });
+  expect(member.facts()).toMatchObject({ configVersion: 0, process: { kind: 'absent' }, database: null });
+  await member.publish({});
+  await until(() =>
+    expect(database()).toMatchObject({ initiated: false, state: 'STARTUP', usersExist: false }),
+  );
+  expect(pid()).toBeGreaterThan(0);
+  expect(member.facts()).toMatchObject({ configVersion: 1, configError: null });
+  expect(database().binaryVersion).toBe('8.0.32-14');
+  expect(member.facts()?.certificate?.fingerprint).toMatch(/^sha256:[0-9a-f]{64}$/);
+  expect(member.facts()?.volume?.id).toBe(member.volumeId);
+});
+
+test('S6, INI-07 initiate happens once; the same again is done, another set is refused', async () => {
+  const config = configOf(member);
+  expect(await member.run({ kind: 'initiate', config })).toMatchObject({
+    kind: 'done',
+    result: { initiated: true },
+  });
+  expect(await member.run({ kind: 'initiate', config })).toMatchObject({
+    kind: 'done',
+    result: { already: true },
+  });
+  const other = { ...config, members: [{ ...config.members[0]!, host: 'elsewhere:1' }] };
+  expect(await member.run({ kind: 'initiate', config: other })).toMatchObject({
+    kind: 'refused',
+    codeName: 'AlreadyInitialized',
+    class: 'permanent',
+  });
+  await until(() =>
+    expect(database()).toMatchObject({ state: 'PRIMARY', writablePrimary: true, initiated: true }),
+  );
+});
+
+test('A5.1 the first user comes through the localhost exception, and a lost answer is found by logging in', async () => {
+  expect(await member.run({ kind: 'createFirstUser', user: user() })).toEqual({
+    kind: 'done',
+    result: { created: true },
+  });
+  expect(await member.run({ kind: 'createFirstUser', user: user() })).toMatchObject({
+    kind: 'done',
+    result: { already: true },
+  });
+  const stranger = { ...user(), password: secret('another') };
+  expect(await member.run({ kind: 'createFirstUser', user: stranger })).toMatchObject({
+    kind: 'refused',
+    class: 'credentials',
+  });
+});
+
+test('A5.2 users and roles are made equal to the wanted ones, and a second pass writes nothing', async () => {
+  const first = await member.run(systemUsers());
+  expect(first).toEqual({
+    kind: 'done',
+    result: { created: ['admin.explainRole', 'admin.clusterMonitor'], updated: [], dropped: [] },
+  });
+  const nothing = { kind: 'done', result: { created: [], updated: [], dropped: [] } };
+  expect(await member.run(systemUsers())).toEqual(nothing);
+  await until(() => expect(database()).toMatchObject({ authenticated: true, usersExist: true }));
+  expect(database().config?.members).toHaveLength(1);
+  expect(database().replicaSetId).toMatch(/^[0-9a-f]{24}$/);
+  expect(database().featureCompatibilityVersion).toBe('8.0');
+  expect(database().peers).toMatchObject([{ state: 'PRIMARY', healthy: true, lagMillis: 0 }]);
+});
+
+test('USR-12 drift of roles and passwords is repaired, and only that', async () => {
+  const wanted = systemUsers();
+  const app = {
+    user: 'app@x',
+    db: 'orders',
+    password: secret('p@ss:w/rd%$`\'"#&? ü'),
+    roles: [{ role: 'readWrite', db: 'orders' }],
+  };
+  const withApp = { ...wanted, users: [...wanted.users, app] };
+  expect(await member.run(withApp)).toMatchObject({ result: { created: ['orders.app@x'], updated: [] } });
+  expect(await member.run({ kind: 'verifyLogin', as: app })).toMatchObject({ kind: 'done' });
+  const changed = { ...app, password: secret('new'), roles: [{ role: 'read', db: 'orders' }] };
+  const drifted = { ...wanted, users: [...wanted.users, changed] };
+  expect(await member.run(drifted)).toMatchObject({ result: { created: [], updated: ['orders.app@x'] } });
+  expect(await member.run({ kind: 'verifyLogin', as: app })).toMatchObject({
+    kind: 'refused',
+    class: 'credentials',
+    code: 18,
+  });
+  expect(await member.run(drifted)).toMatchObject({ result: { created: [], updated: [] } });
+  const dropped = { ...wanted, drop: [{ user: 'app@x', db: 'orders' }] };
+  expect(await member.run(dropped)).toMatchObject({ result: { dropped: ['orders.app@x'] } });
+  expect(await member.run(dropped)).toMatchObject({ result: { dropped: [] } });
+});
+
+test('fail-static: the agent dies and comes back; the member was never touched', async () => {
+  const before = pid();
+  await bench.agent.close();
+  await until(() => expect(bench.agents.host('host-a')?.connected).toBe(false));
+  expect(identify(before)).not.toBeNull();
+  await bench.startAgent();
+  await until(() => {
+    expect(bench.agents.host('host-a')?.connected).toBe(true);
+    expect(member.facts()?.process).toMatchObject({ kind: 'running', pid: before, adopted: true });
+    expect(database()).toMatchObject({ state: 'PRIMARY', authenticated: true });
+  });
+  expect(member.facts()?.configVersion).toBe(1);
+});
+
+test('kill -9 of an adopted member: it is started again with its data and users', async () => {
+  const before = pid();
+  process.kill(before, 'SIGKILL');
+  await until(() => expect(pid()).not.toBe(before));
+  await until(() =>
+    expect(database()).toMatchObject({ state: 'PRIMARY', authenticated: true, initiated: true }),
+  );
+  expect(await member.run({ kind: 'verifyLogin', as: login('userAdmin') })).toMatchObject({ kind: 'done' });
+});
+
+test('A9.2 a configuration the server refuses is reported, and a newer one heals the member', async () => {
+  const bad = { ...member.snapshot.userConfig, nonsense: { on: true } };
+  await member.publish({ configVersion: 2, userConfig: bad });
+  await until(() => expect(member.facts()?.configError).toContain('nonsense'));
+  expect(member.facts()).toMatchObject({ configVersion: 1, process: { kind: 'exited', exitCode: 2 } });
+  await expect(member.publish({ configVersion: 1 })).rejects.toMatchObject({
+    code: 'StaleSnapshot',
+    retry: 'never',
+  });
+  await member.publish({ configVersion: 3 });
+  await until(() => expect(member.facts()).toMatchObject({ configVersion: 3, configError: null }));
+  await until(() => expect(database().state).toBe('PRIMARY'));
+});
+
+test('CRD-11 another monitor password restarts nothing', async () => {
+  const before = pid();
+  const monitor = { ...login('clusterMonitor'), password: secret('not yet') };
+  await member.publish({ configVersion: 4, monitor });
+  await until(() => expect(member.facts()?.configVersion).toBe(4));
+  await until(() => expect(database().authenticated).toBe(false));
+  const rotated = systemUsers();
+  const users = rotated.users.map((one) =>
+    one.user === 'clusterMonitor' ? { ...one, password: secret('not yet') } : one,
+  );
+  expect(await member.run({ ...rotated, users })).toMatchObject({
+    result: { updated: ['admin.clusterMonitor'] },
+  });
+  await until(() => expect(database().authenticated).toBe(true));
+  expect(pid()).toBe(before);
+});
+
+test('S8 no secret is in the files that are not private, in arguments or in the environment of the process', () => {
+  const folder = join(bench.dataDir, 'services', member.serviceId);
+  const environment = readFileSync(`/proc/${pid()}/environ`, 'utf8');
+  const seen = [
+    readFileSync(join(folder, 'mongod.conf'), 'utf8'),
+    readFileSync(join(folder, 'mongod.log'), 'utf8'),
+    readFileSync(join(folder, 'service.json'), 'utf8'),
+    readFileSync(`/proc/${pid()}/cmdline`, 'utf8'),
+    environment,
+  ].join('\n');
+  for (const hidden of [...Object.values(PASSWORDS), member.snapshot.keyFile.reveal(), 'PRIVATE KEY']) {
+    expect(seen).not.toContain(hidden);
+  }
+  expect(environment).toContain('PERCONA_TELEMETRY_DISABLE=1');
+});
+
+test('A14.2 a stopped member stops, keeps its volume, and the runtime goes without it', async () => {
+  const before = pid();
+  await member.publish({ configVersion: 5, run: 'stopped' });
+  await until(() =>
+    expect(member.facts()).toMatchObject({ configVersion: 5, process: { kind: 'absent' }, database: null }),
+  );
+  expect(identify(before)).toBeNull();
+  await bench.operate({
+    kind: 'deleteRuntime',
+    id: 'delete',
+    serviceId: member.serviceId,
+    clusterUid: 'uid-1',
+  });
+  expect(member.facts()).toBeNull();
+  expect((await bench.agents.services('host-a')).map((one) => [one.kind, one.id])).toEqual([
+    ['volume', member.volumeId],
+  ]);
+});
