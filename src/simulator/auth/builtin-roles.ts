@@ -27,7 +27,7 @@ const MONITOR_DATA = words('collStats dbStats getDatabaseVersion getShardVersion
 const MANAGE_CLUSTER =
   words(`addShard appendOplogNote applicationMessage checkMetadataConsistency cleanupOrphaned
   flushRouterConfig getClusterParameter getDefaultRWConcern listSessions listShards querySettings removeShard
-  replSetConfigure replSetGetConfig replSetGetStatus replSetStateChange resync setClusterParameter setDefaultRWConcern
+  replSetConfigure replSetGetConfig replSetGetStatus replSetResizeOplog replSetStateChange resync setClusterParameter setDefaultRWConcern
   setFeatureCompatibilityVersion setFreeMonitoring transitionFromDedicatedConfigServer transitionToDedicatedConfigServer`);
 const MANAGE_DATA =
   words(`analyzeShardKey clearJumboFlag enableSharding moveChunk moveCollection refineCollectionShardKey

@@ -60,7 +60,7 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
   dispatcher.register(parameterSpecs(node));
   dispatcher.register(controlSpecs(node, authEnabled));
   dispatcher.register([serverStatusSpec(node, logins)]);
-  dispatcher.register(helloSpecs(helloServices(node, logins)));
+  dispatcher.register(helloSpecs(helloServices(node, logins, !authEnabled)));
   const connection = internalConnection();
   node.runInternal = (db, command) => dispatcher.runInternal(connection, db, command);
   keepFcv(node);
@@ -86,10 +86,15 @@ async function attachReplication(node: SimulatorNode, keys: KeyFile | null): Pro
   });
 }
 
-function helloServices(node: SimulatorNode, logins: Logins): Parameters<typeof helloSpecs>[0] {
+function helloServices(
+  node: SimulatorNode,
+  logins: Logins,
+  trustsInternalClaim: boolean,
+): Parameters<typeof helloSpecs>[0] {
   return {
     processId: node.processId,
     compressors: compressorsOf(node),
+    trustsInternalClaim,
     mechanismsOf: (user, db) => logins.mechanismsOf(user, db),
     speculate: (context, login) => logins.speculate(context, login),
     onClientMetadata: (connection: ClientConnection, doc: Document, negotiatedCompressors) =>

@@ -81,8 +81,6 @@ export class ClientConnection implements Connection {
   greeted = false;
   /** The client said `helloOk`, so texts speak of primaries. */
   helloOk = false;
-  /** The peer's hello named itself a member; believed only after a member's login. */
-  claimsInternal = false;
   /** The login conversation under way, owned by the authentication part. */
   conversation: unknown;
   readonly #socket: Socket;

@@ -21,6 +21,8 @@ export interface HelloServices {
   /** The process's id in topologyVersion of a standalone. */
   readonly processId: ObjectId;
   readonly compressors: readonly string[];
+  /** Without access control members are known by their word alone. */
+  readonly trustsInternalClaim: boolean;
   /** Mechanisms of a user, in the server's order; undefined when there is no such user. */
   mechanismsOf(user: string, db: string): readonly string[] | undefined;
   /** Runs a login inside hello; undefined when it fails in any way. */
@@ -146,7 +148,7 @@ function takeMetadata(context: CommandContext, services: HelloServices): void {
   }
   connection.greeted = true;
   connection.helloOk = asFlag(command['helloOk']);
-  if (command['internalClient'] !== undefined) connection.claimsInternal = true;
+  if (command['internalClient'] !== undefined && services.trustsInternalClaim) connection.internal = true;
 }
 
 function assertMetadata(metadata: unknown, limit: number): void {
