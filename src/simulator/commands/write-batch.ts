@@ -2,13 +2,16 @@
 import type { Document } from 'bson';
 import { toBoolean, toNumber } from './arguments.ts';
 import type { Call } from './call.ts';
-import { retryConflicts } from './conflicts.ts';
+import { isConflict, retryConflicts } from './conflicts.ts';
 import { asServerError, fail, throwIfAborted } from './errors.ts';
 import type { RecordedStatement } from './sessions.ts';
 import { abortTransaction } from './transactions.ts';
 
 /** Statements in one write command. */
 export const MAX_BATCH = 100_000;
+
+/** Statements run in one turn of the event loop: heartbeats must not wait for a long batch. */
+const TURN = 1_000;
 
 /** Errors that end a whole write command instead of becoming an entry of `writeErrors`. */
 const ENDS_COMMAND: ReadonlySet<number> = new Set([
@@ -43,16 +46,29 @@ export async function runBatch(
 ): Promise<BatchOutcome> {
   const outcome: BatchOutcome = { writeErrors: [], retriedStmtIds: [] };
   for (let index = 0; index < size; index += 1) {
+    if (index > 0 && index % TURN === 0) await new Promise(setImmediate);
     throwIfAborted(call.context.signal);
     try {
-      const stmtId = stmtIdOf(call.command, index);
-      await retryConflicts(call, () => runStatement(call, statement(index), stmtId, outcome));
+      const run = () => runStatement(call, statement(index), stmtIdOf(call.command, index), outcome);
+      // Most statements meet nobody: only those that do pay for waiting.
+      if (!ranAlone(call, run)) await retryConflicts(call, run);
     } catch (failure) {
       outcome.writeErrors.push(writeError(call, index, failure));
       if (ordered || call.transaction !== null) break;
     }
   }
   return outcome;
+}
+
+/** Tries at once; false when an open transaction is in the way and the statement has to wait. */
+function ranAlone(call: Call, run: () => void): boolean {
+  try {
+    run();
+    return true;
+  } catch (failure) {
+    if (isConflict(failure) && call.transaction === null) return false;
+    throw failure;
+  }
 }
 
 function runStatement(call: Call, statement: Statement, stmtId: number, outcome: BatchOutcome): void {
