@@ -79,6 +79,14 @@ test('a waiting getMore wakes with the event', async () => {
   expect(types(await waiting)).toEqual(['insert']);
 });
 
+test('killing a cursor ends its waiting getMore', async () => {
+  const { cursor } = await server.ok('db', { aggregate: 'c', pipeline: [{ $changeStream: {} }], cursor: {} });
+  const id = Long.fromBigInt(BigInt(cursor.id.toString()));
+  const waiting = server.run('db', { getMore: id, collection: 'c', maxTimeMS: 20_000 });
+  await server.ok('db', { killCursors: 'c', cursors: [id] });
+  expect(await waiting).toMatchObject({ code: 237, codeName: 'CursorKilled' });
+});
+
 test('only committed events are told', async () => {
   await insert({ _id: 0 });
   const stream = await watch('c');

@@ -100,15 +100,18 @@ async function nextBatch(call: Call, cursor: Cursor, maxTime: number | undefined
   let taken = takeBatch(cursor.source, limit);
   if (cursor.awaitData && cursor.source.wait) {
     const deadline = Date.now() + (maxTime ?? AWAIT_DATA_DEFAULT);
-    while (taken.batch.length === 0 && taken.more && !cursor.killed) {
+    const killed = cursor.killed.signal;
+    const signal = AbortSignal.any([context.signal, killed]);
+    while (taken.batch.length === 0 && taken.more && !killed.aborted) {
       const left = deadline - Date.now();
       if (left <= 0) break;
-      await cursor.source.wait(left, context.signal);
+      await cursor.source.wait(left, signal);
       throwIfAborted(context.signal);
       taken = takeBatch(cursor.source, limit);
     }
   }
-  if (cursor.killed) throw fail(237, 'operation was interrupted because the cursor was killed');
+  if (cursor.killed.signal.aborted)
+    throw fail(237, 'operation was interrupted because the cursor was killed');
   const token = cursor.source.postBatchResumeToken?.();
   if (!taken.more) services.cursors.kill(cursor.id);
   return {

@@ -59,7 +59,8 @@ export interface Cursor {
   readonly origin: Document;
   lastUsed: Millis;
   pinned: boolean;
-  killed: boolean;
+  /** Aborted when the cursor is killed, so that a waiting getMore ends. */
+  readonly killed: AbortController;
 }
 
 export interface CursorOptions {
@@ -125,7 +126,7 @@ export class Cursors {
       origin: context.command,
       lastUsed: context.node.now().getTime(),
       pinned: false,
-      killed: false,
+      killed: new AbortController(),
     };
     this.open.set(cursor.id.toString(), cursor);
     return cursor;
@@ -153,7 +154,7 @@ export class Cursors {
     const cursor = this.open.get(id.toString());
     if (cursor === undefined) return false;
     this.open.delete(id.toString());
-    cursor.killed = true;
+    cursor.killed.abort();
     cursor.source.close?.();
     return true;
   }
