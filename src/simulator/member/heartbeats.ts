@@ -2,7 +2,7 @@ import type { Millis } from '../../base/units.ts';
 import { compareConfigs, NO_TERM, NO_VERSION, type ReplicaSetConfig } from './config.ts';
 import { considerConfig } from './install.ts';
 import { NOWHERE, reached, sameOpTime } from './optime.ts';
-import { MAX_RETRIES } from './peers.ts';
+import { askNow, MAX_RETRIES } from './peers.ts';
 import { adoptTerm, forgetPrimary, notePrimary, whyUnelectable } from './terms.ts';
 import {
   electionTimeout,
@@ -120,7 +120,7 @@ export function onHeartbeat(turn: Turn, id: number, request: HeartbeatRequest) {
   const theirs = { version: request.configVersion, term: request.configTerm };
   const ours = s.config ?? { version: NO_VERSION, term: NO_TERM };
   if (!request.checkEmpty && compareConfigs(theirs, ours) > 0 && s.pending === null) {
-    if (sender) setPeer(turn, sender.id, { beat: { ...sender.beat, dueAt: turn.now, token: null } });
+    if (sender && s.self >= 0) askNow(turn, sender.id);
     else sendHeartbeat(turn, request.from, nextToken(turn));
   }
 }

@@ -250,7 +250,7 @@ export class Lab {
   }
 
   #scheduleTick(node: LabNode): void {
-    const at = nextDeadline(node.state);
+    const at = nextDeadline(node.state, this.now);
     if (at === null || (node.tickAt !== null && node.tickAt <= at && node.tickAt > this.now)) return;
     node.tickAt = Math.max(at, this.now + 1);
     const { life } = node;
@@ -428,4 +428,71 @@ function logView(node: LabNode): LogView {
       return null;
     },
   };
+}
+
+/** A lab whose set is initiated and settled: one primary, everybody readable. Members may carry more fields than the host. */
+export function settledLab(
+  members: readonly (string | Record<string, unknown>)[],
+  options: LabOptions & { readonly settings?: Record<string, unknown> } = {},
+): Lab {
+  const full = members.map((member, _id) =>
+    typeof member === 'string' ? { _id, host: member } : { _id, ...member },
+  );
+  const hosts = full.map((member) => String((member as Record<string, unknown>)['host']));
+  const lab = new Lab(hosts, options);
+  lab.initiate(hosts[0]!, full, options.settings ?? {});
+  const settled = lab.until(
+    () =>
+      lab.primary() !== undefined &&
+      hosts.every((host) => /^(PRIMARY|SECONDARY|ARBITER)$/.test(lab.stateOf(host))),
+  );
+  if (!settled) throw new Error(`never settled:\n${lab.story.join('\n')}`);
+  lab.run(3_000);
+  return lab;
+}
+
+/** The current configuration as a client would send it back, with changes. */
+export function nextConfig(
+  lab: Lab,
+  change: (members: Record<string, unknown>[]) => Record<string, unknown>[],
+): Record<string, unknown> {
+  const config = lab.primary()!.state.config!;
+  const members = config.members.map(({ id, newlyAdded: _, horizons, ...rest }) => ({
+    _id: id,
+    ...rest,
+    ...(horizons ? { horizons } : {}),
+  }));
+  return {
+    _id: config.setName,
+    version: config.version + 1,
+    members: change(members),
+    settings: { ...config.settings },
+  };
+}
+
+/** Runs an unforced reconfig on the primary until it is answered; gives `null` or the refusal. */
+export function reconfigure(
+  lab: Lab,
+  document: unknown,
+  options: {
+    readonly force?: boolean;
+    readonly on?: string;
+    readonly maxTimeMillis?: Millis;
+    readonly explicitDefault?: boolean;
+  } = {},
+): Refusal | null | 'open' {
+  const id = lab.command(options.on ?? lab.primary()!.host, {
+    kind: 'reconfig',
+    document,
+    options: {
+      force: options.force ?? false,
+      maxTimeMillis: options.maxTimeMillis ?? 5_000,
+      explicitDefault: options.explicitDefault ?? false,
+      defaultMode: null,
+      jump: 7,
+    },
+  });
+  lab.until(() => lab.answers.has(id), 40_000);
+  const given = lab.answers.get(id);
+  return given === undefined ? 'open' : given.refusal;
 }

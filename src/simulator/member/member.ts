@@ -29,7 +29,6 @@ import {
   refuse,
   selfConfig,
   showState,
-  stateOf,
   type Turn,
 } from './turn.ts';
 import type {
@@ -303,30 +302,33 @@ function abortCatchUp(turn: Turn, id: number) {
   answer(turn, id);
 }
 
-/** When the member wants its next `tick`, if nothing happens before; null: never. */
-export function nextDeadline(s: State): Millis | null {
+/**
+ * When the member wants its next `tick`, if nothing happens before; null: never. Times that have passed are things that
+ * wait for something else than time; only heartbeats may be due again within the step that set them.
+ */
+export function nextDeadline(s: State, now: Millis): Millis | null {
   const times: (Millis | null | undefined)[] = [];
   if (s.config !== null && s.self >= 0) {
     for (const { beat } of peersOf(s)) {
-      times.push(beat.token === null ? beat.dueAt : beat.sentAt + heartbeatTimeout(s));
+      times.push(beat.token === null ? Math.max(beat.dueAt, now + 1) : beat.sentAt + heartbeatTimeout(s));
     }
   }
   if (s.leader !== null) {
     times.push(lostMajorityAt(s), s.leader.catchUpDeadline, s.leader.steppingDown?.deadline);
   } else if (s.config !== null && selfConfig(s) !== null) {
-    times.push(s.election?.deadline ?? s.electionAt, s.priorityTakeoverAt, s.catchUpTakeoverAt);
-    if (s.config.members.length === 1 && stateOf(s) === 'SECONDARY') times.push(s.quietUntil);
+    times.push(s.election?.deadline ?? s.electionAt, s.priorityTakeoverAt, s.catchUpTakeoverAt, s.quietUntil);
   }
-  if (s.sync.source !== null) {
-    times.push(s.sync.nextReportAt, s.sync.token === null ? null : s.sync.fetchDeadline, s.sync.held?.at);
-  }
-  if (s.sync.source === null || s.sync.token === null) times.push(s.sync.retryAt || null);
+  const { sync } = s;
+  times.push(sync.retryAt, sync.held?.at, ...Object.values(sync.denied));
+  if (sync.source !== null) times.push(sync.nextReportAt, sync.token === null ? null : sync.fetchDeadline);
   if (s.initialSync?.phase === 'choosing') times.push(s.initialSync.retryAt);
   if (s.pending !== null && 'quorum' in s.pending) times.push(s.pending.quorum?.deadline);
   for (const waiter of s.waiters) if (waiter.kind === 'write') times.push(waiter.deadline);
   for (const poller of s.pollers) times.push(poller.deadline);
   for (const wait of s.reconfigs) times.push(wait.deadline);
-  for (const until of Object.values(s.sync.denied)) times.push(until);
-  const real = times.filter((time): time is Millis => time !== null && time !== undefined);
-  return real.length === 0 ? null : Math.min(...real);
+  let next: Millis | null = null;
+  for (const time of times) {
+    if (typeof time === 'number' && time > now && (next === null || time < next)) next = time;
+  }
+  return next;
 }

@@ -306,7 +306,7 @@ export class Runtime {
 
   #schedule(): void {
     if (this.#stopped) return;
-    const at = nextDeadline(this.#state);
+    const at = nextDeadline(this.#state, this.now());
     if (at === null || (this.#timer !== null && this.#timerAt === at)) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timerAt = at;
