@@ -4,15 +4,18 @@ import { MINUTE, type Millis } from '../../base/units.ts';
 import type { CommandContext, TransactionView } from '../contracts.ts';
 import { fail } from './errors.ts';
 
-/** A read time stays usable so long (minSnapshotHistoryWindowInSeconds). */
-const WINDOW: Millis = 5 * MINUTE;
+/**
+ * A read time stays usable so long after its last use. The server keeps five minutes of history for everybody; here every kept
+ * view makes the store remember all writes since, so that unused ones go sooner.
+ */
+const WINDOW: Millis = MINUTE;
 /** Views kept at most; the oldest goes first. */
-const MOST = 64;
+const MOST = 16;
 
 interface Snapshot {
   readonly view: TransactionView;
   readonly time: Timestamp;
-  readonly madeAt: Millis;
+  usedAt: Millis;
 }
 
 /** The kept views of one process. */
@@ -26,7 +29,7 @@ export class Snapshots {
     const key = time.toString();
     const present = this.byTime.get(key);
     if (present) return present;
-    const snapshot = { view: node.data.beginTransaction(), time, madeAt: node.now().getTime() };
+    const snapshot = { view: node.data.beginTransaction(), time, usedAt: node.now().getTime() };
     this.byTime.set(key, snapshot);
     if (this.byTime.size > MOST) this.drop(this.byTime.keys().next().value!);
     return snapshot;
@@ -35,14 +38,17 @@ export class Snapshots {
   /** The view of a time handed out before, or of now when nothing was written since. 239 for one that is gone. */
   at(context: CommandContext, time: Timestamp): { readonly view: TransactionView; readonly time: Timestamp } {
     const present = this.byTime.get(time.toString());
-    if (present) return present;
+    if (present) {
+      present.usedAt = context.node.now().getTime();
+      return present;
+    }
     const applied = context.node.replication!.lastApplied();
     if (applied?.ts.equals(time)) return this.open(context);
     throw fail(239, `Read timestamp ${time.toString()} is older than the oldest available timestamp.`);
   }
 
   expire(now: Millis): void {
-    for (const [key, snapshot] of this.byTime) if (now - snapshot.madeAt > WINDOW) this.drop(key);
+    for (const [key, snapshot] of this.byTime) if (now - snapshot.usedAt > WINDOW) this.drop(key);
   }
 
   clear(): void {
