@@ -12,6 +12,7 @@ import type {
   WriteContext,
   WriteOutcome,
 } from '../contracts.ts';
+import { ServerError } from '../contracts.ts';
 import { checkShape, maxTimeMillis, type Shape, toNumber } from './arguments.ts';
 import { checkWriteConcern, readLevel } from './concerns.ts';
 import { retryConflicts } from './conflicts.ts';
@@ -76,8 +77,27 @@ export function command(definition: CommandDefinition): CommandSpec {
     ...(definition.adminOnly === undefined ? {} : { adminOnly: definition.adminOnly }),
     auth: definition.auth,
     access: definition.access,
-    run: (context) => runCommand(definition, context),
+    run: async (context) => {
+      try {
+        return await runCommand(definition, context);
+      } catch (failure) {
+        throw namedBySeries(failure, context.node.version);
+      }
+    },
   };
+}
+
+/** Argument errors have names since 8.0. */
+const ARGUMENT_NAMES: Readonly<Record<number, string>> = {
+  40413: 'IDLDuplicateField',
+  40414: 'IDLFailedToParse',
+  40415: 'IDLUnknownField',
+};
+
+function namedBySeries(failure: unknown, version: string): unknown {
+  if (!(failure instanceof ServerError) || Number.parseInt(version, 10) < 8) return failure;
+  const name = ARGUMENT_NAMES[failure.code];
+  return name === undefined ? failure : new ServerError(failure.code, name, failure.message, failure.extra);
 }
 
 async function runCommand(definition: CommandDefinition, context: CommandContext): Promise<Document> {

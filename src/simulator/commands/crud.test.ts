@@ -106,6 +106,7 @@ test('a replacement can not be multi, and limits of deletes are 0 or 1', async (
 test('argument errors have the codes and words of the server', async () => {
   expect(await server.run('db', { find: 'c', foo: 1 })).toMatchObject({
     code: 40415,
+    codeName: 'IDLUnknownField',
     errmsg: "BSON field 'FindCommandRequest.foo' is an unknown field.",
   });
   expect(await server.run('db', { delete: 'c', deletes: [{ limit: 1 }] })).toMatchObject({
