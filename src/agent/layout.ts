@@ -33,9 +33,16 @@ export interface Layout {
 
 /** The paths below a data folder; makes the folders. */
 export function openLayout(dataDir: string): Layout {
+  const layout = layoutOf(dataDir);
+  for (const folder of [layout.root, layout.operations, layout.services, layout.volumes, layout.trash])
+    makeFolder(folder);
+  return layout;
+}
+
+/** The paths only. */
+export function layoutOf(dataDir: string): Layout {
   const root = resolve(dataDir);
   const at = (...parts: string[]): string => join(root, ...parts);
-  for (const folder of ['', 'operations', 'services', 'volumes', 'trash']) makeFolder(at(folder));
   return {
     root,
     lock: at('agent.lock'),

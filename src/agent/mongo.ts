@@ -1,4 +1,5 @@
 /** Connections to this host's own members over loopback, with the official driver. */
+import { connect } from 'node:net';
 import { MongoClient, type MongoClientOptions, MongoServerError } from 'mongodb';
 import type { Millis } from '../base/units.ts';
 import type { CommandOutcome, Login, MemberSnapshot } from '../clusters/snapshot.ts';
@@ -46,6 +47,20 @@ export function openClient(endpoint: Endpoint, login: Login | null): MongoClient
       : { auth: { username: login.user, password: login.password.reveal() }, authSource: login.db }),
   };
   return new MongoClient(`mongodb://127.0.0.1:${endpoint.port}/`, options);
+}
+
+/** Whether anybody listens on this port of the machine; far cheaper than a driver's attempt. */
+export function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, timeout: SELECTION });
+    const end = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once('connect', () => end(true));
+    socket.once('timeout', () => end(false));
+    socket.once('error', () => end(false));
+  });
 }
 
 /** Closes without waiting: sockets of a dead server must not hold anything up. */

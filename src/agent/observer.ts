@@ -4,7 +4,6 @@
  * A quiet member costs one held hello and one status in ten seconds, and no report.
  */
 
-import { connect } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Long } from 'bson';
 import type { Document, MongoClient } from 'mongodb';
@@ -25,7 +24,7 @@ import {
   STATUS_CAP,
   STATUS_FIRST,
 } from './limits.ts';
-import { codeOf, dropClient, endpointOf, openClient, refusal } from './mongo.ts';
+import { codeOf, dropClient, endpointOf, listens, openClient, refusal } from './mongo.ts';
 import {
   type HelloReading,
   type LagMemory,
@@ -91,7 +90,7 @@ export class Observer {
     this.#reset();
     this.#snapshot = snapshot;
     this.#show({ kind: 'unreachable', message: `port ${snapshot.port} does not answer yet` });
-    this.#probe(this.#round, PROBE_FIRST);
+    void this.#probe(this.#round, PROBE_FIRST);
   }
 
   /** A newer snapshot that the running process was not restarted for: only the login may differ. */
@@ -146,31 +145,22 @@ export class Observer {
     this.#show({ kind: 'unreachable', message });
     this.#options.lost();
     // `lost` may have found that the process is gone and stopped us.
-    if (this.#snapshot) this.#probe(this.#round, PROBE_FIRST);
+    if (this.#snapshot) void this.#probe(this.#round, PROBE_FIRST);
   }
 
   // ── connect ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** A bare TCP connection first: while a server starts, a driver's attempts would cost far more and take longer. */
-  #probe(round: number, wait: Millis): void {
-    const port = this.#snapshot?.port ?? 0;
-    const socket = connect({ host: '127.0.0.1', port, timeout: OBSERVE_TIMEOUT });
-    const again = (): void => {
-      socket.destroy();
-      if (round !== this.#round) return;
-      const { clock } = this.#options;
-      this.#cancelProbe = clock.at(clock.now() + wait, () =>
-        this.#probe(round, Math.min(PROBE_CAP, wait * 1.3)),
+  async #probe(round: number, wait: Millis): Promise<void> {
+    const listening = await listens(this.#snapshot?.port ?? 0);
+    if (round !== this.#round) return;
+    const { clock } = this.#options;
+    if (listening) await this.#open(round);
+    else
+      this.#cancelProbe = clock.at(
+        clock.now() + wait,
+        () => void this.#probe(round, Math.min(PROBE_CAP, wait * 1.3)),
       );
-    };
-    socket.once('error', again);
-    socket.once('timeout', again);
-    socket.once('connect', () => {
-      socket.removeAllListeners();
-      socket.on('error', () => {});
-      socket.destroy();
-      if (round === this.#round) void this.#open(round);
-    });
   }
 
   async #open(round: number): Promise<void> {
