@@ -1,5 +1,5 @@
 /** All collections of a process, and how one oplog operation changes them — with what undoes it. */
-import { type Document, Int32, UUID } from 'bson';
+import { Binary, type Document, Int32, UUID } from 'bson';
 import type { OplogEntry } from '../contracts.ts';
 import { isDocument, isTruthy } from './bson.ts';
 import { Collection, type StoredRecord } from './collection.ts';
@@ -71,21 +71,37 @@ export class Catalog {
     }
   }
 
+  /**
+   * The collection an operation is about: by UUID, since a copy may already know it under a later name, or no more. Undefined when
+   * it is gone; operations on it are then skipped.
+   */
+  private target(ns: string, uuid: UUID | undefined): Collection | undefined {
+    const named = this.get(ns);
+    if (!uuid || (named && sameUuid(named.uuid, uuid))) return named;
+    for (const collection of this.collections.values())
+      if (sameUuid(collection.uuid, uuid)) return collection;
+    return undefined;
+  }
+
   private insert(op: Op): Undo[] {
     const undo: Undo[] = [];
-    const collection = this.get(op.ns) ?? this.place(op.ns, implicitCollection(op), undo);
-    const existing = collection.findById(op.o['_id']);
-    const record = existing?.id ?? collection.nextRecord;
+    let collection = this.target(op.ns, op.ui);
+    if (!collection) {
+      if (op.ui) return undo;
+      collection = this.place(op.ns, new Collection(op.ns, new UUID(), 'collection', {}, [ID_INDEX]), undo);
+    }
+    const { ns } = collection;
+    const record = collection.findById(op.o['_id'])?.id ?? collection.nextRecord;
     const before = collection.put(op.o, record);
-    undo.push({ kind: 'record', ns: op.ns, record, before });
+    undo.push({ kind: 'record', ns, record, before });
     for (const gone of collection.overflow()) {
-      undo.push({ kind: 'record', ns: op.ns, record: gone, before: collection.take(gone) });
+      undo.push({ kind: 'record', ns, record: gone, before: collection.take(gone) });
     }
     return undo;
   }
 
   private update(op: Op): Undo[] {
-    const collection = this.get(op.ns);
+    const collection = this.target(op.ns, op.ui);
     const stored = collection?.findById(op.o2?.['_id']);
     if (!collection || !stored) {
       // While a copy is being brought up to date the document may be gone already; a whole document can still be put in.
@@ -93,15 +109,60 @@ export class Catalog {
     }
     const after = isDiffEntry(op.o) ? applyDiff(stored.document, op.o['diff'] as Document) : op.o;
     collection.put(after, stored.id);
-    return [{ kind: 'record', ns: op.ns, record: stored.id, before: stored }];
+    return [{ kind: 'record', ns: collection.ns, record: stored.id, before: stored }];
   }
 
   private remove(op: Op): Undo[] {
-    const collection = this.get(op.ns);
+    const collection = this.target(op.ns, op.ui);
     const stored = collection?.findById(op.o['_id']);
     if (!collection || !stored) return [];
     collection.take(stored.id);
-    return [{ kind: 'record', ns: op.ns, record: stored.id, before: stored }];
+    return [{ kind: 'record', ns: collection.ns, record: stored.id, before: stored }];
+  }
+
+  private command(op: Op): Undo[] {
+    const undo: Undo[] = [];
+    const { db } = splitNamespace(op.ns);
+    const name = Object.keys(op.o)[0] ?? '';
+    const ns = name === 'renameCollection' ? String(op.o[name]) : `${db}.${String(op.o[name])}`;
+    switch (name) {
+      case 'create':
+        this.create(ns, op, undo);
+        break;
+      case 'dropDatabase':
+        for (const collection of this.in(db)) this.displace(collection, undo);
+        break;
+      case 'applyOps':
+        for (const inner of op.o['applyOps'] as Op[]) undo.push(...this.apply(inner));
+        break;
+      default: {
+        const collection = this.target(ns, op.ui);
+        if (collection) this.change(name, collection, op.o, undo);
+        else if (name === 'renameCollection') this.dropTarget(op.o, undo);
+      }
+    }
+    return undo;
+  }
+
+  /** Commands about one collection that exists. */
+  private change(name: string, collection: Collection, o: Document, undo: Undo[]): void {
+    switch (name) {
+      case 'drop':
+        this.displace(collection, undo);
+        break;
+      case 'renameCollection':
+        this.rename(collection, o, undo);
+        break;
+      case 'createIndexes':
+        this.createIndex(collection, o, undo);
+        break;
+      case 'dropIndexes':
+        this.setIndexes(collection, (specs) => specs.filter((spec) => spec['name'] !== o['index']), undo);
+        break;
+      case 'collMod':
+        this.collMod(collection, o, undo);
+        break;
+    }
   }
 
   private place(ns: string, collection: Collection, undo: Undo[]): Collection {
@@ -111,88 +172,80 @@ export class Catalog {
     return collection;
   }
 
-  private displace(ns: string, undo: Undo[]): void {
-    const before = this.get(ns);
-    if (!before) return;
-    undo.push({ kind: 'collection', ns, before });
-    this.collections.delete(ns);
+  private displace(collection: Collection, undo: Undo[]): void {
+    undo.push({ kind: 'collection', ns: collection.ns, before: collection });
+    this.collections.delete(collection.ns);
   }
 
-  private command(op: Op): Undo[] {
-    const undo: Undo[] = [];
-    const { db } = splitNamespace(op.ns);
-    const name = Object.keys(op.o)[0];
-    const target = `${db}.${String(op.o[name ?? ''])}`;
-    switch (name) {
-      case 'create':
-        if (!this.get(target)) this.place(target, collectionOfCreate(op, target), undo);
-        break;
-      case 'drop':
-        this.displace(target, undo);
-        break;
-      case 'dropDatabase':
-        for (const collection of this.in(db)) this.displace(collection.ns, undo);
-        break;
-      case 'renameCollection':
-        this.rename(op.o, undo);
-        break;
-      case 'createIndexes':
-        this.createIndex(target, op.o, undo);
-        break;
-      case 'dropIndexes':
-        this.setIndexes(target, (spec) => spec['name'] !== op.o['index'], undo);
-        break;
-      case 'collMod':
-        this.collMod(target, op.o, undo);
-        break;
-      case 'applyOps':
-        for (const inner of op.o['applyOps'] as Op[]) undo.push(...this.apply(inner));
-        break;
+  private create(ns: string, op: Op, undo: Undo[]): void {
+    const present = this.target(ns, op.ui);
+    if (present) {
+      this.move(present, ns, undo);
+      return;
     }
-    return undo;
+    this.setAside(ns, undo);
+    this.place(ns, collectionOfCreate(op, ns), undo);
   }
 
-  private rename(o: Document, undo: Undo[]): void {
-    const from = o['renameCollection'] as string;
-    const to = o['to'] as string;
-    const collection = this.get(from);
-    if (!collection) return;
-    this.displace(to, undo);
-    this.displace(from, undo);
+  private rename(collection: Collection, o: Document, undo: Undo[]): void {
+    this.dropTarget(o, undo);
+    this.move(collection, String(o['to']), undo);
+  }
+
+  private dropTarget(o: Document, undo: Undo[]): void {
+    const uuid: unknown = o['dropTarget'];
+    if (!(uuid instanceof Binary)) return;
+    const target = this.target(String(o['to']), uuid.toUUID());
+    if (target) this.displace(target, undo);
+  }
+
+  private move(collection: Collection, to: string, undo: Undo[]): void {
+    if (collection.ns === to) return;
+    this.setAside(to, undo);
+    this.displace(collection, undo);
     this.place(to, collection, undo);
   }
 
-  private createIndex(ns: string, o: Document, undo: Undo[]): void {
-    const collection = this.get(ns);
-    if (!collection) return;
+  /**
+   * Another collection has the name already: only while a copy taken later is brought up to date. It waits under a name of its
+   * own until the entry comes that gives it this one.
+   */
+  private setAside(ns: string, undo: Undo[]): void {
+    const other = this.get(ns);
+    if (!other) return;
+    this.displace(other, undo);
+    this.place(`${splitNamespace(ns).db}.tmp${other.uuid.toHexString()}`, other, undo);
+  }
+
+  private createIndex(collection: Collection, o: Document, undo: Undo[]): void {
     const { createIndexes: _name, ...spec } = o;
     if (collection.indexes.some((index) => index.spec['name'] === spec['name'])) return;
-    const before = collection.indexes.map((index) => index.spec);
-    undo.push({ kind: 'indexes', ns, before });
-    collection.setIndexes([...before, spec]);
+    this.setIndexes(collection, (specs) => [...specs, spec], undo);
   }
 
-  private setIndexes(ns: string, keep: (spec: Document) => boolean, undo: Undo[]): void {
-    const collection = this.get(ns);
-    if (!collection) return;
+  private setIndexes(
+    collection: Collection,
+    change: (specs: readonly Document[]) => readonly Document[],
+    undo: Undo[],
+  ): void {
     const before = collection.indexes.map((index) => index.spec);
-    undo.push({ kind: 'indexes', ns, before });
-    collection.setIndexes(before.filter(keep));
+    undo.push({ kind: 'indexes', ns: collection.ns, before });
+    collection.setIndexes(change(before));
   }
 
-  private collMod(ns: string, o: Document, undo: Undo[]): void {
-    const collection = this.get(ns);
-    if (!collection) return;
+  private collMod(collection: Collection, o: Document, undo: Undo[]): void {
     const { collMod: _name, index, ...options } = o;
     if (Object.keys(options).length > 0) {
-      undo.push({ kind: 'options', ns, before: collection.options });
+      undo.push({ kind: 'options', ns: collection.ns, before: collection.options });
       collection.options = { ...collection.options, ...options };
     }
     if (!isDocument(index)) return;
-    const before = collection.indexes.map(({ spec }) => spec);
-    undo.push({ kind: 'indexes', ns, before });
     const { name, ...changes } = index;
-    collection.setIndexes(before.map((spec) => (spec['name'] === name ? changedIndex(spec, changes) : spec)));
+    this.setIndexes(
+      collection,
+      (specs) => specs.map((spec) => (spec['name'] === name ? changedIndex(spec, changes) : spec)),
+      undo,
+    );
   }
 
   /** Takes steps back, the last one first. */
@@ -225,9 +278,8 @@ function changedIndex(spec: Document, changes: Document): Document {
   return Object.fromEntries(Object.entries(result).filter(([, value]) => value !== null));
 }
 
-function implicitCollection(op: Op): Collection {
-  return new Collection(op.ns, op.ui ?? new UUID(), 'collection', {}, [ID_INDEX]);
-}
+const sameUuid = (left: UUID, right: UUID): boolean =>
+  left === right || left.toHexString() === right.toHexString();
 
 function collectionOfCreate(op: Op, ns: string): Collection {
   const { create: _name, idIndex, ...options } = op.o;

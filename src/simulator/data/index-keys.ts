@@ -4,7 +4,7 @@ import { ServerError } from '../contracts.ts';
 import { isDocument, isTruthy, render } from './bson.ts';
 import { type Collator, collatorOf, valueKey } from './compare.ts';
 import { compileFilter, type Matcher } from './match.ts';
-import { keyValues, pathOf, visitPath } from './path.ts';
+import { keyValues, pathOf, valueAt, visitPath } from './path.ts';
 
 /** A unique key a document would take from another. */
 export interface DuplicateKey {
@@ -61,9 +61,7 @@ export class Index {
     ) {
       return keys;
     }
-    const columns = this.fields.map(({ path }) => keyValues(document, path));
-    this.checkParallel(columns, document);
-    for (const row of product(columns)) {
+    for (const row of this.rows(document)) {
       const key = row.map((value) => valueKey(value, this.collator));
       const named = Object.fromEntries(this.fields.map(({ name }, at) => [name, row[at] ?? null]));
       keys.set(key.length === 1 ? key[0]! : JSON.stringify(key), named);
@@ -71,15 +69,22 @@ export class Index {
     return keys;
   }
 
-  private checkParallel(columns: readonly unknown[][], document: Document): void {
-    const multi = this.fields.filter((_field, at) => columns[at]!.length > 1);
-    const roots = new Set(multi.map(({ path }) => path[0]!).filter((root) => Array.isArray(document[root])));
-    if (roots.size < 2) return;
-    const [first, second] = roots;
-    throw new ServerError(
-      171,
-      'CannotIndexParallelArrays',
-      `cannot index parallel arrays [${second}] [${first}]`,
+  /** The values of each key: one row, or one for every element of the array the fields share. */
+  private rows(document: Document): unknown[][] {
+    if (this.fields.length === 1) return keyValues(document, this.fields[0]!.path).map((value) => [value]);
+    const prefixes = this.fields
+      .map(({ path }) => arrayPrefix(document, path))
+      .filter((prefix) => prefix !== undefined);
+    const [first, ...others] = new Map(prefixes.map((prefix) => [prefix.join('.'), prefix])).values();
+    if (!first) return product(this.fields.map(({ path }) => keyValues(document, path)));
+    const parallel = others.find((other) => other[0] !== first[0]);
+    if (parallel) {
+      const message = `cannot index parallel arrays [${parallel.at(-1)}] [${first.at(-1)}]`;
+      throw new ServerError(171, 'CannotIndexParallelArrays', message);
+    }
+    const array = valueAt(document, first) as readonly unknown[];
+    return (array.length === 0 ? [undefined] : array).flatMap((element) =>
+      product(this.fields.map(({ path }) => columnFor(document, path, first, element))),
     );
   }
 
@@ -131,7 +136,29 @@ export class Index {
   }
 }
 
-function product(columns: readonly unknown[][]): unknown[][] {
+/** Where a path first meets an array. */
+function arrayPrefix(document: Document, path: readonly string[]): readonly string[] | undefined {
+  for (let length = 1; length <= path.length; length++) {
+    const prefix = path.slice(0, length);
+    if (Array.isArray(valueAt(document, prefix))) return prefix;
+  }
+  return undefined;
+}
+
+/** A field's values while one element stands for the array at `prefix`. */
+function columnFor(
+  document: Document,
+  path: readonly string[],
+  prefix: readonly string[],
+  element: unknown,
+): readonly unknown[] {
+  const below = prefix.every((part, at) => path[at] === part);
+  if (!below) return keyValues(document, path);
+  if (path.length === prefix.length) return [element];
+  return isDocument(element) ? keyValues(element, path.slice(prefix.length)) : [null];
+}
+
+function product(columns: readonly (readonly unknown[])[]): unknown[][] {
   return columns.reduce<unknown[][]>(
     (rows, column) => rows.flatMap((row) => column.map((value) => [...row, value])),
     [[]],

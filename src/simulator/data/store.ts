@@ -205,8 +205,10 @@ class Store implements DataStore, Sink {
   }
 
   apply(entries: readonly OplogEntry[]): void {
-    if (entries.length === 0) return;
-    this.take(entries.map((entry) => entryFromDocument(entry)));
+    const newest = this.oplog.newest();
+    // Entries fetched twice count once.
+    const fresh = newest ? entries.filter((entry) => compareOpTimes(entry, newest) > 0) : entries;
+    if (fresh.length > 0) this.take(fresh.map((entry) => entryFromDocument(entry)));
   }
 
   private take(entries: readonly OplogEntry[]): void {

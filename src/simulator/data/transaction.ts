@@ -52,7 +52,7 @@ function touchedKeys(op: Op, collection: Collection | undefined): LockKey[] {
 /** The document an operation leaves. */
 function afterImage(op: Op, before: Document | undefined): Document | undefined {
   if (op.op === 'd') return undefined;
-  if (!isDiffEntry(op.o)) return op.o;
+  if (op.op === 'i' || !isDiffEntry(op.o)) return op.o;
   return before && applyDiff(before, op.o['diff'] as Document);
 }
 

@@ -3,6 +3,7 @@ import {
   closeSync,
   existsSync,
   fdatasync,
+  fdatasyncSync,
   fstatSync,
   ftruncateSync,
   openSync,
@@ -129,6 +130,11 @@ export class AppendFile {
     if (this.closed) return;
     this.closed = true;
     clearTimeout(this.timer);
+    try {
+      fdatasyncSync(this.fd);
+    } catch {
+      // What the disk refuses now was never promised to survive it.
+    }
     closeSync(this.fd);
   }
 }
