@@ -15,7 +15,7 @@ async function runGetMore(call: Call): Promise<Document> {
   checkOwner(call, cursor);
   if (cursor.source.kind === 'changeStream') markChangeStream(call.context);
   const maxTime = toNumber(given['maxTimeMS']);
-  if (maxTime !== undefined && maxTime > 0 && !cursor.awaitData) {
+  if (maxTime !== undefined && !cursor.awaitData) {
     throw fail(2, 'cannot set maxTimeMS on getMore command for a non-awaitData cursor');
   }
   const release = services.cursors.pin(cursor);
