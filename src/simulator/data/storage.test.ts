@@ -1,5 +1,6 @@
 import {
   copyFileSync,
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -12,11 +13,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Document } from 'bson';
+import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { DataStore } from '../contracts.ts';
 import { plain } from './bson.ts';
 import { type DataStoreOptions, openDataStore } from './store.ts';
-import { contents, contextWithClock } from './test-values.ts';
+import { act, contents, contextWithClock, steps } from './test-values.ts';
 import { AppendFile, StorageFailure, unframe } from './wal-file.ts';
 
 let folder: string;
@@ -209,4 +211,32 @@ test('SIM a full disk is a clear failure', () => {
     full.close();
   }
   throw new Error('not refused');
+});
+
+test('SIM whatever was written, a process killed at any point finds it again, through any number of checkpoints', async () => {
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(steps, steps, fc.boolean(), async (first, second, rollback) => {
+      const path = join(folder, `run-${run++}`);
+      const store = open(path, { checkpointBytes: 1_500 });
+      const clock = contextWithClock();
+      store.appendNoop({ msg: 'initiating set' }, clock);
+      for (const step of first) act(store, clock, step);
+      const point = clock.last();
+      await nextTurn();
+      for (const step of second) act(store, clock, step);
+      if (rollback) store.rollbackTo(point);
+      const copy = `${path}-killed`;
+      cpSync(path, copy, { recursive: true });
+      const again = open(copy);
+      expect(contents(again)).toEqual(contents(store));
+      if (!rollback) {
+        again.rollbackTo(point);
+        store.rollbackTo(point);
+        expect(contents(again)).toEqual(contents(store));
+      }
+      await Promise.all([store.close(), again.close()]);
+    }),
+    { numRuns: 60 },
+  );
 });

@@ -1,12 +1,11 @@
 import { type Document, Int32, Long, ObjectId, Timestamp, UUID } from 'bson';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type DataStore, type OplogEntry, ServerError } from '../contracts.ts';
+import type { DataStore, OplogEntry } from '../contracts.ts';
 import { plain } from './bson.ts';
 import { openMemoryStore } from './store.ts';
-import { contents, contextWithClock, read, refused, set } from './test-values.ts';
+import { act, contents, contextWithClock, read, refused, set, steps } from './test-values.ts';
 
-type Clock = ReturnType<typeof contextWithClock>;
 // ── documents ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 test('SIM documents are inserted, found, updated and deleted; each change is one log entry', () => {
@@ -276,49 +275,6 @@ test('SIM the local database: documents by key, the log, unreplicated collection
 });
 
 // ── the log ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** Random writes of all kinds, by small numbers. */
-function act(store: DataStore, clock: Clock, [kind, n]: readonly [number, number]): void {
-  const ns = `db.c${n % 2}`;
-  const other = `db.c${(n + 1) % 2}`;
-  const actions = [
-    () => store.insert(ns, { _id: n, u: n % 5, tags: [n] }, clock),
-    () => store.update(ns, set({ _id: n }, { $inc: { count: 1 }, $push: { tags: n } }), clock),
-    () =>
-      store.update(ns, set({ u: n % 5 }, { $set: { 'a.b': n }, $unset: { u: 1 } }, { multi: true }), clock),
-    () => store.update(ns, set({ _id: n }, { replaced: n }, { upsert: true }), clock),
-    () => store.delete(ns, { filter: { _id: n }, limit: 1 }, clock),
-    () => store.delete(ns, { filter: { u: n % 5 }, limit: 0 }, clock),
-    () => store.drop(ns, clock),
-    () => store.rename(ns, other, true, clock),
-    () => store.createIndexes(ns, [{ key: { u: 1 }, unique: n % 3 === 0, name: `u_${n % 2}` }], clock),
-    () => store.dropIndexes(ns, '*', clock),
-    () => store.collMod(ns, { validator: { n: { $ne: n } } }, clock),
-    () => store.create('db.capped', { capped: true, size: 200 }, clock),
-    () => store.insert('db.capped', { n, pad: 'x'.repeat(40) }, clock),
-    () => store.dropDatabase('db', clock),
-    () => transact(store, clock, ns, n),
-  ];
-  try {
-    actions[kind % actions.length]!();
-  } catch (error) {
-    if (!(error instanceof ServerError)) throw error;
-  }
-}
-
-function transact(store: DataStore, clock: Clock, ns: string, n: number): void {
-  const view = store.beginTransaction();
-  try {
-    view.insert(ns, { _id: `t${n}` }, clock);
-    view.update(ns, set({ _id: n }, { $set: { t: n } }), clock);
-  } catch (error) {
-    view.abort();
-    throw error;
-  }
-  view.commit(clock);
-}
-
-const steps = fc.array(fc.tuple(fc.nat(14), fc.nat(7)), { maxLength: 40 });
 
 test('SIM rollback restores exactly the earlier state', () => {
   fc.assert(
