@@ -18,7 +18,7 @@ import {
   type ScramMechanism,
   storedCredentials,
 } from './scram.ts';
-import { isMemberSubject } from './subject.ts';
+import { isMember, type MemberRule } from './subject.ts';
 
 export type ClusterAuthMode = 'keyFile' | 'sendKeyFile' | 'sendX509' | 'x509';
 
@@ -27,8 +27,7 @@ export interface LoginSettings {
   readonly keys: KeyFile | null;
   /** Changes at run time with setParameter. */
   clusterAuthMode(): ClusterAuthMode;
-  /** Subject of the server's own certificate. */
-  ownSubject(): string | undefined;
+  memberRule(): MemberRule;
 }
 
 const failed = (): ServerError => new ServerError(18, 'AuthenticationFailed', 'Authentication failed.');
@@ -235,8 +234,7 @@ export class Logins {
         'AuthenticationFailed: There is no x.509 client certificate matching the user.',
       );
     }
-    const member =
-      this.#acceptsMemberCertificates() && isMemberSubject(subject, this.#settings.ownSubject() ?? '');
+    const member = this.#acceptsMemberCertificates() && isMember(subject, this.#settings.memberRule());
     if (!member && this.#accounts.user(db, subject) === undefined) {
       throw this.#refuse(
         context,

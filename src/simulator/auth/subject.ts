@@ -136,6 +136,29 @@ function splitUnescaped(name: string): string[] {
   return parts;
 }
 
+/** How members are told from users by their certificates. */
+export interface MemberRule {
+  /** Subject of the server's own certificate. */
+  readonly own: string | undefined;
+  /** Another accepted subject, for changes of the naming scheme (tlsX509ClusterAuthDNOverride). */
+  readonly override?: string | undefined;
+  /** Attributes a member's subject must have, instead of those of the own one (clusterAuthX509.attributes). */
+  readonly attributes?: string | undefined;
+}
+
+/** True when a subject is that of a member under the rule. */
+export function isMember(subject: string, { own, override, attributes }: MemberRule): boolean {
+  if (override !== undefined && override !== '' && isMemberSubject(subject, override)) return true;
+  if (attributes === undefined || attributes === '')
+    return own !== undefined && isMemberSubject(subject, own);
+  const present = parseSubject(subject) ?? [];
+  const wanted = parseSubject(attributes) ?? [];
+  return (
+    wanted.length > 0 &&
+    wanted.every(({ type, value }) => present.some((other) => other.type === type && other.value === value))
+  );
+}
+
 const MEMBER_TYPES = ['O', 'OU', 'DC'];
 
 /**

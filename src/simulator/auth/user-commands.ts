@@ -8,15 +8,14 @@ import type { AdminWrites } from './admin-writes.ts';
 import { accountName, badValue, required, roleList } from './arguments.ts';
 import { assertRestrictions } from './restrictions.ts';
 import { isScram, makeCredentials, preparePassword, SCRAM_MECHANISMS, type ScramMechanism } from './scram.ts';
-import { isMemberSubject } from './subject.ts';
 import { usersInfo } from './users-info.ts';
 
 /** What user commands need. */
 export interface UserServices {
   readonly accounts: Accounts;
   readonly writes: AdminWrites;
-  /** Own subject when certificates of members are recognised; X.509 users must not look like members. */
-  memberSubject(): string | undefined;
+  /** True for the subject of a member, where those are recognised; X.509 users must not look like members. */
+  isMember(subject: string): boolean;
 }
 
 const FIELDS = ['pwd', 'customData', 'roles', 'mechanisms', 'authenticationRestrictions', 'digestPassword'];
@@ -285,8 +284,7 @@ async function credentialsFor(
   if (db === EXTERNAL) {
     if (pwd !== undefined)
       throw badValue("Cannot set the password for users defined on the '$external' database");
-    const own = services.memberSubject();
-    if (own !== undefined && isMemberSubject(user, own)) {
+    if (services.isMember(user)) {
       throw badValue(
         'Cannot create an x.509 user with a subjectname that would be recognized as an internal cluster member',
       );

@@ -6,6 +6,7 @@ import { AdminWrites } from '../auth/admin-writes.ts';
 import type { KeyFile } from '../auth/keyfile.ts';
 import { Logins } from '../auth/login.ts';
 import { roleSpecs } from '../auth/role-commands.ts';
+import { isMember, type MemberRule } from '../auth/subject.ts';
 import { userSpecs } from '../auth/user-commands.ts';
 import { commandSpecs, createCommandServices } from '../commands/index.ts';
 import { SUPPORTED_COMPRESSORS } from '../wire/compression.ts';
@@ -39,7 +40,7 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
   const logins = new Logins(node, accounts, {
     keys,
     clusterAuthMode: () => node.clusterAuthMode,
-    ownSubject: () => node.tls.ownSubject(),
+    memberRule: () => memberRule(node),
   });
   await attachReplication(node, keys);
   node.replication?.onStepDown((reason) => {
@@ -49,12 +50,12 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
   node.localStamp = services.localStamp;
   const dispatcher = new Dispatcher({ node, authorizer: access, metrics: node.metrics, hooks: services });
   const writes = new AdminWrites(() => node.stamp());
-  const memberSubject = (): string | undefined =>
-    node.clusterAuthMode === 'keyFile' ? undefined : node.tls.ownSubject();
+  const isMemberHere = (subject: string): boolean =>
+    node.clusterAuthMode !== 'keyFile' && isMember(subject, memberRule(node));
   dispatcher.register(commandSpecs);
   dispatcher.register(node.replication?.commands ?? replicationDisabledSpecs);
   dispatcher.register(logins.specs());
-  dispatcher.register(userSpecs({ accounts, writes, memberSubject }));
+  dispatcher.register(userSpecs({ accounts, writes, isMember: isMemberHere }));
   dispatcher.register(roleSpecs({ accounts, writes }));
   dispatcher.register(infoSpecs(node, access, dispatcher));
   dispatcher.register(parameterSpecs(node));
@@ -65,6 +66,14 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
   node.runInternal = (db, command) => dispatcher.runInternal(connection, db, command);
   keepFcv(node);
   return { dispatcher, close: () => services.close() };
+}
+
+function memberRule(node: SimulatorNode): MemberRule {
+  return {
+    own: node.tls.ownSubject(),
+    override: node.parameters.get('tlsX509ClusterAuthDNOverride') as string | undefined,
+    attributes: option<string>(node.options, 'net.tls.clusterAuthX509.attributes'),
+  };
 }
 
 /** Makes the process a replica-set member when it was started as one; the code for that is loaded only then. */

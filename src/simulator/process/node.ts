@@ -1,4 +1,5 @@
 /** The running process as commands see it, and what this part keeps about it: log, TLS, connections, counters. */
+import { hostname } from 'node:os';
 import { ObjectId } from 'bson';
 import type { DataStore, ParsedOptions, Replication, ServerNode, Stamp } from '../contracts.ts';
 import type { ClientConnection } from '../wire/connection.ts';
@@ -8,6 +9,10 @@ import { option } from './options.ts';
 import type { ShutdownOrder } from './shutdown.ts';
 import type { TlsSettings } from './tls.ts';
 import type { ClusterAuthMode } from './validate.ts';
+
+const OPEN_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::', '*']);
+const isLoopbackName = (name: string): boolean =>
+  name === 'localhost' || name === '::1' || name.startsWith('127.');
 
 export interface NodeParts {
   readonly options: ParsedOptions;
@@ -61,12 +66,15 @@ export class SimulatorNode implements ServerNode {
     return this.log;
   }
 
-  /** The first address this process is bound to; members are found by the names in the set's config. */
+  /** The name others reach this process by, as a set initiated without a configuration writes it. */
   get address(): string {
-    const first = (this.options['net']?.['bindIp'] as string | undefined)?.split(',')[0] ?? 'localhost';
-    const host =
-      first === '0.0.0.0' || first === '::' || first === '*' || first === '127.0.0.1' ? 'localhost' : first;
-    return `${host}:${this.port}`;
+    const all = option<boolean>(this.options, 'net.bindIpAll') === true;
+    const named = (option<string>(this.options, 'net.bindIp') ?? 'localhost')
+      .split(',')
+      .map((name) => name.trim());
+    const open = all || named.some((name) => OPEN_ADDRESSES.has(name));
+    const foreign = named.find((name) => !name.startsWith('/') && !isLoopbackName(name));
+    return `${open ? hostname() : (foreign ?? named[0] ?? 'localhost')}:${this.port}`;
   }
 
   get testCommandsEnabled(): boolean {

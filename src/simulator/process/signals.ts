@@ -1,7 +1,7 @@
 import type { ServerLog } from './log.ts';
 import type { Shutdown } from './shutdown.ts';
 
-/** What the process does on signals (1.3): SIGTERM and SIGINT end it cleanly, SIGUSR1 rotates the log, SIGHUP is nothing. */
+/** What the process does on signals (1.3): SIGTERM and SIGINT end it cleanly, SIGUSR1 rotates the log, SIGHUP is nothing, SIGUSR2 logs the use of memory. */
 export function onSignals(log: ServerLog, shutdown: Shutdown): void {
   for (const [signal, number, text] of [
     ['SIGTERM', 15, 'Terminated'],
@@ -15,6 +15,9 @@ export function onSignals(log: ServerLog, shutdown: Shutdown): void {
   }
   process.on('SIGUSR1', () => log.rotate());
   process.on('SIGHUP', () => undefined);
+  process.on('SIGUSR2', () =>
+    log.log('I', 'CONTROL', 31380, 'SignalHandler', 'Memory', { ...process.memoryUsage() }),
+  );
 }
 
 const EXIT_ABRUPT = 14;

@@ -288,6 +288,13 @@ function logWarnings(node: SimulatorNode, log: ServerLog): void {
       'Access control is not enabled for the database. Read and write access to data and configuration is unrestricted',
     );
   }
+  if (node.tls.enabled && !node.tls.hasCa) {
+    log.startupWarning(
+      'CONTROL',
+      22132,
+      'No client certificate validation can be performed since no CA file has been provided. Please specify an sslCAFile parameter',
+    );
+  }
   if (process.getuid?.() === 0) {
     log.startupWarning(
       'CONTROL',

@@ -92,7 +92,7 @@ export class TlsSettings implements TlsAcceptor {
   /** Reads all files; what was served before stays when one of them is bad. Throws TlsFileError. */
   load(): void {
     if (!this.enabled) return;
-    const loaded = loadFiles(this.#files());
+    const loaded = loadFiles(this.#files(), versionsOf(this.#setting('disabledProtocols')));
     this.#loaded = loaded;
     for (const server of this.#servers) server.setSecureContext(loaded.inbound);
   }
@@ -183,7 +183,17 @@ function assertOptions(options: ParsedOptions, mode: TlsMode): void {
   }
 }
 
-function loadFiles(files: Files): Loaded {
+type Versions = Pick<SecureContextOptions, 'minVersion' | 'maxVersion'>;
+
+/** `TLS1_0,TLS1_1` and so on as the range that is left; 1.0 is off unless someone says `none`. */
+function versionsOf(disabled: unknown): Versions {
+  if (typeof disabled !== 'string') return {};
+  const off = disabled.split(',').map((name) => name.trim());
+  if (off.includes('TLS1_3')) return { maxVersion: 'TLSv1.2' };
+  return off.includes('TLS1_2') ? { minVersion: 'TLSv1.3' } : {};
+}
+
+function loadFiles(files: Files, versions: Versions): Loaded {
   const served = readPem(files.certificateKeyFile, files.certificateKeyFilePassword);
   const member = files.clusterFile === undefined ? served : readPem(files.clusterFile, files.clusterPassword);
   const ca = files.CAFile === undefined ? undefined : readCa(files.CAFile);
@@ -192,8 +202,8 @@ function loadFiles(files: Files): Loaded {
   const inboundCa = [ca, files.clusterCAFile === undefined ? undefined : memberCa].filter(
     (text) => text !== undefined,
   );
-  const inbound = { ...served, ...(inboundCa.length > 0 ? { ca: inboundCa } : {}), ...crl };
-  const outbound = { ...member, ...(ca === undefined ? {} : { ca }), ...crl };
+  const inbound = { ...served, ...versions, ...(inboundCa.length > 0 ? { ca: inboundCa } : {}), ...crl };
+  const outbound = { ...member, ...versions, ...(ca === undefined ? {} : { ca }), ...crl };
   assertUsable(inbound);
   assertUsable(outbound);
   const certificate = new X509Certificate(served.cert);

@@ -23,6 +23,7 @@ import {
   type OpQuery,
   parseMsg,
   parseQuery,
+  ReplyTooLarge,
 } from './message.ts';
 
 /** What the connection learns when it is accepted. */
@@ -190,7 +191,7 @@ export class ClientConnection implements Connection {
 
   #send(responseTo: number, reply: Document, style: ReplyStyle, moreToCome: boolean): number {
     const id = nextReplyId();
-    const bytes = encodeStyled(id, responseTo, reply, style, moreToCome);
+    const bytes = encodeSafely(id, responseTo, reply, style, moreToCome);
     this.#owner.onTraffic(0, bytes.length);
     this.#socket.write(bytes);
     return id;
@@ -237,6 +238,26 @@ function decode(frame: Frame): { request: OpMsg | OpQuery; style: ReplyStyle } {
     `Unsupported opcode ${opCode}. The client driver may require an upgrade. For more details see https://dochub.mongodb.org/core/legacy-opcode-removal`,
     false,
   );
+}
+
+/** A reply that can't be encoded becomes an error, so that one bad reply never ends the process. */
+function encodeSafely(
+  id: number,
+  responseTo: number,
+  reply: Document,
+  style: ReplyStyle,
+  moreToCome: boolean,
+): Buffer {
+  try {
+    return encodeStyled(id, responseTo, reply, style, moreToCome);
+  } catch (failure) {
+    const large = failure instanceof ReplyTooLarge;
+    const errmsg = large ? 'reply message was too large' : String(failure);
+    const error = large
+      ? { code: 10334, codeName: 'BSONObjectTooLarge' }
+      : { code: 22, codeName: 'InvalidBSON' };
+    return encodeStyled(id, responseTo, { ok: 0, errmsg, ...error }, style, false);
+  }
 }
 
 function encodeStyled(

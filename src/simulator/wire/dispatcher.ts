@@ -57,6 +57,13 @@ export interface DispatcherParts {
   readonly hooks: CommandHooks;
 }
 
+const COUNTERS: ReadonlyMap<string, keyof Metrics['opcounters']> = new Map([
+  ['insert', 'insert'],
+  ['find', 'query'],
+  ['update', 'update'],
+  ['delete', 'delete'],
+  ['getMore', 'getmore'],
+] as const);
 const LEGACY_COMMANDS: ReadonlySet<string> = new Set([
   'hello',
   'isMaster',
@@ -139,14 +146,7 @@ export class Dispatcher {
   #count(name: string): void {
     const { metrics } = this.#parts;
     metrics.requests += 1;
-    const counter = {
-      insert: 'insert',
-      find: 'query',
-      update: 'update',
-      delete: 'delete',
-      getMore: 'getmore',
-    }[name];
-    metrics.opcounters[(counter ?? 'command') as 'command'] += 1;
+    metrics.opcounters[COUNTERS.get(name) ?? 'command'] += 1;
   }
 
   #find(name: string): CommandSpec {

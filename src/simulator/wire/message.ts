@@ -3,7 +3,7 @@ import { BSON, type Document } from 'bson';
 import { BSON_OPTIONS } from '../data/bson.ts';
 import { crc32c } from './crc32c.ts';
 import { encodeFrame, OP_MSG, OP_REPLY, WireFault } from './frame.ts';
-import { MAX_SEQUENCES } from './limits.ts';
+import { MAX_COMMAND_DOCUMENT_BYTES, MAX_SEQUENCES } from './limits.ts';
 
 const CHECKSUM_PRESENT = 1;
 const MORE_TO_COME = 2;
@@ -129,12 +129,22 @@ function readDocument(bytes: Buffer): Document {
   }
 }
 
+/** A document that is too long to be sent. */
+export class ReplyTooLarge extends Error {}
+
+/** The BSON library works in a fixed buffer and gives garbage for documents beyond it, so long ones are refused here. */
+function serialize(document: Document): Uint8Array {
+  const payload = BSON.serialize(document, { ignoreUndefined: true });
+  if (payload.length > MAX_COMMAND_DOCUMENT_BYTES) throw new ReplyTooLarge(`${payload.length} bytes`);
+  return payload;
+}
+
 /** The body of an OP_MSG with one document. */
 export function encodeMsgBody(
   document: Document,
   options: { moreToCome?: boolean; exhaustAllowed?: boolean; checksum?: boolean } = {},
 ): Buffer {
-  const payload = BSON.serialize(document, { ignoreUndefined: true });
+  const payload = serialize(document);
   const body = Buffer.allocUnsafe(5 + payload.length);
   const flags =
     (options.moreToCome === true ? MORE_TO_COME : 0) |
@@ -179,7 +189,7 @@ export function parseQuery(body: Buffer): OpQuery {
 
 /** A whole OP_REPLY with one document. */
 export function encodeReplyBody(document: Document): Buffer {
-  const payload = BSON.serialize(document, { ignoreUndefined: true });
+  const payload = serialize(document);
   const head = Buffer.alloc(20);
   head.writeInt32LE(AWAIT_CAPABLE, 0);
   head.writeInt32LE(1, 16);
