@@ -15,7 +15,8 @@ export interface LaunchSpec {
 }
 
 /** Names of this process's environment that a database process gets; anything else could be a secret of ours (S8). */
-const PASSED_ON = /^(PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|XDG_CACHE_HOME|NODE_COMPILE_CACHE|BELAY_SIM_\w+)$/;
+const PASSED_ON =
+  /^(PATH|HOME|LANG|LC_\w+|TZ|TMPDIR|XDG_CACHE_HOME|XDG_RUNTIME_DIR|NODE_COMPILE_CACHE|BELAY_SIM_\w+)$/;
 
 /** What a database process sees: no telemetry (A1.4) and nothing it does not need. */
 export function processEnvironment(
@@ -28,16 +29,28 @@ export function processEnvironment(
   return { ...Object.fromEntries(passed), ...extra, PERCONA_TELEMETRY_DISABLE: '1' };
 }
 
-/** True where systemd runs this machine; then limits are set through it. */
-export const hasSystemd = (): boolean => existsSync('/run/systemd/system');
+/** Whose service manager takes the members: the machine's, this user's, or none (then there are no limits). */
+export type Manager = 'system' | 'user' | null;
+
+/** Systemd counts only where it runs this machine and this user may ask it. */
+export function serviceManager(
+  env: NodeJS.ProcessEnv = process.env,
+  uid: number | undefined = process.getuid?.(),
+  exists: (path: string) => boolean = existsSync,
+): Manager {
+  if (!exists('/run/systemd/system')) return null;
+  if (uid === 0) return 'system';
+  const runtime = env['XDG_RUNTIME_DIR'];
+  return runtime !== undefined && exists(`${runtime}/systemd/private`) ? 'user' : null;
+}
 
 /**
  * Starts the process in a session of its own with output to a file: neither the end of the agent nor a signal to its
  * group reaches it. Under systemd it becomes a scope of its own, outside of the agent's control group and with its limits;
  * `systemd-run --scope` replaces itself by the program, so the number of the process stays.
  */
-export function launch(spec: LaunchSpec, systemd: boolean = hasSystemd()): ChildProcess {
-  const [program, ...args] = systemd ? scoped(spec) : [spec.executable, ...spec.args];
+export function launch(spec: LaunchSpec, manager: Manager = serviceManager()): ChildProcess {
+  const [program, ...args] = manager === null ? [spec.executable, ...spec.args] : scoped(spec, manager);
   const output = openSync(spec.output, 'w', 0o600);
   try {
     const child = spawn(program as string, args, {
@@ -54,16 +67,15 @@ export function launch(spec: LaunchSpec, systemd: boolean = hasSystemd()): Child
 }
 
 /** The command under systemd: limits as properties of a transient scope. */
-export function scoped(spec: LaunchSpec): readonly string[] {
+export function scoped(spec: LaunchSpec, manager: 'system' | 'user'): readonly string[] {
   const { memoryBytes, cpus } = spec.limits;
   const properties = [
     ...(memoryBytes === null ? [] : [`MemoryMax=${memoryBytes}`]),
     ...(cpus === null ? [] : [`CPUQuota=${Math.round(cpus * 100)}%`]),
   ];
-  const user = process.getuid?.() === 0 ? [] : ['--user'];
   return [
     'systemd-run',
-    ...user,
+    ...(manager === 'user' ? ['--user'] : []),
     '--scope',
     '--quiet',
     '--collect',
