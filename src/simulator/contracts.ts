@@ -346,6 +346,11 @@ export interface ServerNode {
   readonly testCommandsEnabled: boolean;
   readonly parameters: Map<string, unknown>;
   now(): Date;
+  /**
+   * Whether a connection holds privileges, for commands whose answer depends on it (listDatabases, listCollections). Always true
+   * without access control; absent: the same.
+   */
+  readonly allows?: (connection: Connection, privileges: readonly Privilege[]) => boolean;
   /** Runs a command as the process itself (no authentication, no write-concern wait), for internal use. */
   runInternal(db: string, command: Document): Promise<Document>;
   /** Ends the process cleanly. */

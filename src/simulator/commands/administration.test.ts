@@ -213,3 +213,21 @@ test('explain tells a plan', async () => {
   });
   expect(index['executionStats']).toBeUndefined();
 });
+
+test('who may not list everything sees what it may read', async () => {
+  await server.ok('mine', { insert: 'c', documents: [{ _id: 1 }] });
+  await server.ok('other', { insert: 'c', documents: [{ _id: 1 }] });
+  Object.assign(server.node, {
+    allows: (_connection: unknown, [wanted]: { resource: { db?: string }; actions: string[] }[]) =>
+      wanted?.resource.db === 'mine' && wanted.actions[0] === 'find',
+  });
+  const list = (options: Document) => server.run('admin', { listDatabases: 1, nameOnly: true, ...options });
+  expect(await list({})).toEqual({ databases: [{ name: 'mine' }], ok: 1 });
+  expect(await list({ authorizedDatabases: false })).toMatchObject({
+    code: 13,
+    errmsg: 'Insufficient permissions to list all databases',
+  });
+  const collections = { listCollections: 1, nameOnly: true, authorizedCollections: true };
+  expect(names(await server.ok('mine', collections))).toEqual(['c']);
+  expect(names(await server.ok('other', collections))).toEqual([]);
+});

@@ -3,7 +3,7 @@ import type { Document } from 'bson';
 import { Long } from 'bson';
 import type { CommandContext, Privilege } from '../contracts.ts';
 import { checkShape, isDocument, required, rule, toBoolean, toNumber, typeName } from './arguments.ts';
-import { type Call, command, privilege } from './call.ts';
+import { type Call, command, loginOnly, privilege } from './call.ts';
 import { openChangeStream } from './change-stream.ts';
 import { readLevel } from './concerns.ts';
 import { FIRST_BATCH, staticSource } from './cursors.ts';
@@ -130,7 +130,7 @@ export function runStages(call: Call, ns: string | null, stages: readonly Docume
 
 // ── privileges ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-function aggregatePrivileges(context: CommandContext): Privilege[] {
+function aggregatePrivileges(context: CommandContext): readonly Privilege[] {
   const { command: given, db } = context;
   const target: unknown = given['aggregate'];
   const collection = typeof target === 'string' ? target : '';
@@ -147,20 +147,20 @@ function firstPrivileges(
   first: string | undefined,
   collection: string,
   stage: Document,
-): Privilege[] {
+): readonly Privilege[] {
   const { db } = context;
   switch (first) {
     case '$currentOp':
       return toBoolean(stage['$currentOp']?.allUsers)
         ? [{ resource: { cluster: true }, actions: ['inprog'] }]
-        : [];
+        : loginOnly(context);
     case '$listLocalSessions':
     case '$documents':
-      return [];
+      return loginOnly(context);
     case '$listSessions':
       return toBoolean(stage['$listSessions']?.allUsers)
         ? [{ resource: { cluster: true }, actions: ['listSessions'] }]
-        : [];
+        : loginOnly(context);
     case '$collStats':
       return [privilege(db, collection, 'collStats')];
     case '$indexStats':
@@ -178,7 +178,7 @@ function firstPrivileges(
   }
 }
 
-function stagePrivileges(stage: Document, db: string): Privilege[] {
+function stagePrivileges(stage: Document, db: string): readonly Privilege[] {
   const [name, body] = Object.entries(stage)[0] ?? [];
   switch (name) {
     case '$out':

@@ -2,7 +2,16 @@
 import type { Document } from 'bson';
 import type { CommandContext, Privilege } from '../contracts.ts';
 import { checkShape, isDocument, required, rule, type Shape, toBoolean, toNumber } from './arguments.ts';
-import { type Call, command, count, noteWrite, privilege, writeContext, writeStamp } from './call.ts';
+import {
+  type Call,
+  command,
+  count,
+  loginOnly,
+  noteWrite,
+  privilege,
+  writeContext,
+  writeStamp,
+} from './call.ts';
 import { FIRST_BATCH, staticSource } from './cursors.ts';
 import { fail } from './errors.ts';
 import { cursorOptions } from './find.ts';
@@ -203,10 +212,10 @@ async function runBulkWrite(call: Call): Promise<Document> {
   };
 }
 
-function bulkPrivileges(context: CommandContext): Privilege[] {
+function bulkPrivileges(context: CommandContext): readonly Privilege[] {
   const namespaces: Document[] = Array.isArray(context.command['nsInfo']) ? context.command['nsInfo'] : [];
   const operations: Document[] = Array.isArray(context.command['ops']) ? context.command['ops'] : [];
-  return operations.flatMap((operation) => {
+  const needed = operations.flatMap((operation) => {
     const kind = Object.keys(operation)[0] ?? '';
     const ns: unknown = namespaces[toNumber(operation[kind]) ?? -1]?.['ns'];
     if (typeof ns !== 'string') return [];
@@ -215,6 +224,7 @@ function bulkPrivileges(context: CommandContext): Privilege[] {
     if (kind === 'update' && toBoolean(operation['upsert'])) actions.push('insert');
     return [privilege(db, collection, ...actions)];
   });
+  return needed.length > 0 ? needed : loginOnly(context);
 }
 
 /** `bulkWrite`. */

@@ -392,6 +392,16 @@ export function onCluster(...actions: string[]): (context: CommandContext) => re
   return () => [{ resource: { cluster: true }, actions }];
 }
 
+/** For what any user may do, but nobody without login: nothing for users, for others a privilege they can't have. */
+export function loginOnly(context: CommandContext): readonly Privilege[] {
+  return context.connection.users.length > 0 ? [] : [{ resource: { cluster: true }, actions: ['internal'] }];
+}
+
+/** True when the caller holds the privilege; always without access control. */
+export function mayDo(call: Call, wanted: Privilege): boolean {
+  return call.node.allows?.(call.context.connection, [wanted]) ?? true;
+}
+
 /** One privilege on one collection. */
 export function privilege(db: string, collection: string, ...actions: string[]): Privilege {
   return { resource: { db, collection }, actions };

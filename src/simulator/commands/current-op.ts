@@ -2,7 +2,7 @@
 import type { Document } from 'bson';
 import { Long } from 'bson';
 import { required, rule, toBoolean, toNumber } from './arguments.ts';
-import { type Call, command, onCluster } from './call.ts';
+import { type Call, command, loginOnly, onCluster } from './call.ts';
 import { fail } from './errors.ts';
 import { commandNamespace } from './namespaces.ts';
 import type { Operation } from './operations.ts';
@@ -94,7 +94,9 @@ const currentOpCommand = command({
   name: 'currentOp',
   adminOnly: true,
   auth: (context) =>
-    toBoolean(context.command['$ownOps']) ? [] : [{ resource: { cluster: true }, actions: ['inprog'] }],
+    toBoolean(context.command['$ownOps'])
+      ? loginOnly(context)
+      : [{ resource: { cluster: true }, actions: ['inprog'] }],
   access: 'any',
   run: (call) => {
     const { command: given } = call;

@@ -11,6 +11,7 @@ import { explainCommand } from './explain.ts';
 import { countCommand, distinctCommand, findCommand } from './find.ts';
 import { findAndModifyCommand } from './find-and-modify.ts';
 import { INDEX_COMMANDS } from './indexes.ts';
+import { LISTING_COMMANDS } from './listings.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
 import { deleteCommand, insertCommand, updateCommand } from './writes.ts';
 
@@ -31,6 +32,7 @@ export const commandSpecs: readonly CommandSpec[] = [
   getMoreCommand,
   killCursorsCommand,
   ...COLLECTION_COMMANDS,
+  ...LISTING_COMMANDS,
   ...INDEX_COMMANDS,
   ...STATS_COMMANDS,
   ...SESSION_COMMANDS,

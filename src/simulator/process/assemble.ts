@@ -37,6 +37,7 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
     enabled: authEnabled,
     localhostException: node.parameters.get('enableLocalhostAuthBypass') === true,
   });
+  node.allows = (connection, privileges) => !access.enabled || access.allows(connection, privileges);
   const logins = new Logins(node, accounts, {
     keys,
     clusterAuthMode: () => node.clusterAuthMode,

@@ -41,6 +41,7 @@ export class SimulatorNode implements ServerNode {
   readonly connectionCounts = { created: 0, rejected: 0 };
   readonly port: number;
   replication: Replication | null = null;
+  allows: NonNullable<ServerNode['allows']> = () => true;
   runInternal: ServerNode['runInternal'] = () => Promise.reject(new Error('the process is still starting'));
   /** Ends the process in the given way; rejects when it may not go down. */
   end: (order: ShutdownOrder) => Promise<void> = () => Promise.resolve();
