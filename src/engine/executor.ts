@@ -42,6 +42,8 @@ interface Memory<State, Step extends AnyStep> {
   /** Last status written or read. */
   status: unknown;
   readonly others: Map<string, unknown>;
+  /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
+  readonly settling: Map<string, Millis>;
 }
 
 /** One pass's thread through its rounds. */
@@ -50,8 +52,6 @@ interface Pass<State, Step extends AnyStep> {
   readonly fence: Fence;
   readonly memory: Memory<State, Step>;
   object: StoredObject;
-  /** Steps done or refused in this pass: repeated only after SETTLE. */
-  readonly tried: Set<string>;
 }
 
 const AGAIN = 'again';
@@ -97,7 +97,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     }
     const memory = this.#memories.get(uid) ?? (await this.#remember(object));
     this.#memories.set(uid, memory);
-    const pass: Pass<State, Step> = { uid, fence, memory, object, tried: new Set() };
+    const pass: Pass<State, Step> = { uid, fence, memory, object };
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const result = await this.#round(pass);
       if (result === GONE) {
@@ -143,6 +143,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       open: new OpenIntents<Step>((step) => provider.target(step), entries),
       status: object.status,
       others: new Map(),
+      settling: new Map(),
     };
   }
 
@@ -154,7 +155,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     pass.memory.state = provider.advance(before, observed, now);
     const subject = this.#subject(pass);
     const plan = provider.plan(subject, observed, now);
-    const ready = (plan.act?.steps ?? []).filter((step) => this.#mayTry(pass, step, now));
+    const ready = (plan.act?.steps ?? []).filter((step) => this.#heldUntil(pass, step) <= now);
     if (ready.length === 0) return this.#rest(pass, subject, observed, plan);
     const latest = await this.#latest(pass);
     if (latest !== null) return latest;
@@ -168,8 +169,15 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     return { object, desired: this.#options.provider.desired(object), state: memory.state };
   }
 
-  #mayTry(pass: Pass<State, Step>, step: Step, now: Millis): boolean {
-    return !pass.tried.has(JSON.stringify(step)) && pass.memory.open.notBefore(step) <= now;
+  /** Until when a step is held back: its effect is not visible yet, or its outcome is unknown. */
+  #heldUntil({ memory }: Pass<State, Step>, step: Step): Millis {
+    return Math.max(memory.open.notBefore(step), memory.settling.get(JSON.stringify(step)) ?? 0);
+  }
+
+  #settle({ memory }: Pass<State, Step>, step: Step): void {
+    const now = this.#options.clock.now();
+    for (const [known, until] of memory.settling) if (until <= now) memory.settling.delete(known);
+    memory.settling.set(JSON.stringify(step), now + SETTLE);
   }
 
   /** The memory of objects may be behind: before anything is done the object itself is read (S11, S15). Null: unchanged. */
@@ -213,10 +221,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   #lookAgain(pass: Pass<State, Step>, plan: AnyPlan<Step>, now: Millis): Millis {
     const times = [now + (plan.converged ? REQUEUE_CONVERGED : REQUEUE_PENDING)];
     for (const wait of plan.waits) if (wait.until > now) times.push(wait.until);
-    // Steps held back: their effect is not visible yet, or their outcome is unknown.
-    for (const step of plan.act?.steps ?? []) {
-      times.push(Math.max(now + SETTLE, pass.memory.open.notBefore(step)));
-    }
+    for (const step of plan.act?.steps ?? []) times.push(this.#heldUntil(pass, step));
     return Math.min(...times);
   }
 
@@ -279,7 +284,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     log.info('guard refused a step', { cluster: pass.uid, step: item.id, ...refused });
     pass.memory.state = provider.cancel(pass.memory.state, item.step, item.id);
     pass.memory.open.closed(item);
-    pass.tried.add(JSON.stringify(item.step));
+    this.#settle(pass, item.step);
     return superseded(item.id, clock.now(), `${refused.reason}: ${refused.detail}`);
   }
 
@@ -358,7 +363,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       null,
     );
     for (const { item, effect } of ended) {
-      pass.tried.add(JSON.stringify(item.step));
+      this.#settle(pass, item.step);
       if (effect.outcome.kind === 'unknown') memory.open.unknown(item, now);
       else memory.open.closed(item);
     }
