@@ -128,6 +128,7 @@ const lockInfo = command({
   run: () => ({ lockInfo: [] }),
 });
 
+/** The commands of this file. */
 export const ADMIN_COMMANDS = [
   configureFailPoint,
   fsync,

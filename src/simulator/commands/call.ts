@@ -50,6 +50,7 @@ export interface Call {
   lastWrite: OpTime | null;
 }
 
+/** What a command says about itself, and how it runs. */
 export interface CommandDefinition {
   readonly name: string;
   readonly aliases?: readonly string[];

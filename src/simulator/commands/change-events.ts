@@ -13,8 +13,10 @@ export type Scope =
   | { readonly kind: 'database'; readonly db: string }
   | { readonly kind: 'cluster' };
 
+/** Which image of a document an event carries; `off` and `default` mean none. */
 export type ImageMode = 'off' | 'default' | 'updateLookup' | 'whenAvailable' | 'required';
 
+/** What a stream watches and how much its events tell. */
 export interface EventOptions {
   readonly scope: Scope;
   readonly fullDocument: ImageMode;

@@ -274,4 +274,5 @@ const convertToCapped = command({
   run: runConvertToCapped,
 });
 
+/** The commands of this file. */
 export const COLLECTION_COMMANDS = [create, drop, dropDatabase, renameCollection, collMod, convertToCapped];

@@ -14,6 +14,7 @@ const READ_FIELDS: ReadonlySet<string> = new Set([
   '$waitLastStableRecoveryTimestamp',
 ]);
 
+/** The parts of a readConcern that matter here. */
 export interface ReadLevel {
   readonly level?: string;
   readonly afterClusterTime?: Timestamp;

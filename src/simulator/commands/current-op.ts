@@ -164,4 +164,5 @@ const topCommand = command({
   },
 });
 
+/** The commands of this file. */
 export const OPERATION_COMMANDS = [currentOpCommand, killOpCommand, topCommand];

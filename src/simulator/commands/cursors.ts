@@ -63,6 +63,7 @@ export interface Cursor {
   readonly killed: AbortController;
 }
 
+/** Who a new cursor belongs to and how long it lives. */
 export interface CursorOptions {
   readonly awaitData?: boolean;
   readonly noTimeout?: boolean;

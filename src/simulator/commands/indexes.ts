@@ -208,6 +208,7 @@ const search = (name: string, action: string) =>
     },
   });
 
+/** The commands of this file. */
 export const INDEX_COMMANDS = [
   createIndexes,
   dropIndexes,

@@ -122,4 +122,5 @@ const listDatabases = command({
   run: runListDatabases,
 });
 
+/** The commands of this file. */
 export const LISTING_COMMANDS = [listCollections, listDatabases];

@@ -197,6 +197,7 @@ const abort = command({
   run: runAbort,
 });
 
+/** The commands of this file. */
 export const SESSION_COMMANDS = [
   startSession,
   endSessions,
