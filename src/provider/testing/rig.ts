@@ -1,7 +1,16 @@
 /** A whole control plane without faces: real engine, planner, provider, secrets and CA over a store in memory and a fleet of pretended hosts. */
 import { randomBytes } from 'node:crypto';
 import { Engine } from '../../engine/engine.ts';
-import type { CertificateRequest, Log, Platform, Secrets, Store, StoredObject } from '../../engine/ports.ts';
+import type {
+  CertificateAuthority,
+  CertificateRequest,
+  IssuedCertificate,
+  Log,
+  Platform,
+  Secrets,
+  Store,
+  StoredObject,
+} from '../../engine/ports.ts';
 import { silentLog } from '../../engine/testing/bench.ts';
 import { ManualClock } from '../../engine/testing/clock.ts';
 import { FakeFleet } from '../../engine/testing/fleet.ts';
@@ -36,8 +45,7 @@ export function makeRig(hosts: readonly string[] = ['db1', 'db2', 'db3']): Rig {
   const fleet = new FakeFleet(clock, hosts);
   const start = async (holder: string, over: Store = store, log = silentLog): Promise<Running> => {
     const secrets = await openSecrets(over, MASTER_KEY);
-    const authority = await openCertificateAuthority(secrets, clock, { organization: 'Belay' });
-    const ca = { ...authority, issue: (r: CertificateRequest) => clock.track(authority.issue(r)) };
+    const ca = await sharedAuthority(clock, secrets);
     const engine = new Engine({ store: over, clock, log, holder, kinds: PROVIDER_KINDS });
     const platform = new HostsPlatform(fleet);
     const common = { engine, store: over, secrets, ca, agents: fleet, platform, clock, log };
@@ -50,6 +58,23 @@ export function makeRig(hosts: readonly string[] = ['db1', 'db2', 'db3']): Rig {
     return { engine, secrets, provider, platform, close };
   };
   return { clock, store, fleet, start };
+}
+
+/** One authority for all rigs, and equal requests get equal certificates: making keys is what takes time here. */
+let authority: Promise<CertificateAuthority> | null = null;
+const issued = new Map<string, Promise<IssuedCertificate>>();
+
+async function sharedAuthority(clock: ManualClock, secrets: Secrets): Promise<CertificateAuthority> {
+  authority ??= openCertificateAuthority(secrets, clock, { organization: 'Belay' });
+  const real = await authority;
+  const issue = (request: CertificateRequest): Promise<IssuedCertificate> => {
+    const { organizationalUnit: _, ...words } = request;
+    const key = JSON.stringify(words);
+    const certificate = issued.get(key) ?? real.issue(request);
+    issued.set(key, certificate);
+    return clock.track(certificate);
+  };
+  return { ...real, issue };
 }
 
 export const clusterKey = (name: string) => ({ kind: 'MongoDB', namespace: 'default', name });
