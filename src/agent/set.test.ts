@@ -1,0 +1,230 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { secret } from '../base/secret.ts';
+import type { DatabaseFacts, ReplSetConfig } from '../clusters/facts.ts';
+import {
+  type Bench,
+  configOf,
+  FENCE,
+  freePort,
+  login,
+  makeMember,
+  openBench,
+  systemUsers,
+  type TestMember,
+  until,
+} from './testing/bench.ts';
+
+let bench: Bench;
+let members: TestMember[];
+beforeAll(async () => {
+  bench = await openBench();
+  members = await Promise.all(['orders-0', 'orders-1', 'orders-2'].map((name) => makeMember(bench, name)));
+  await Promise.all(members.map((member) => member.publish({})));
+  await until(() => {
+    for (const member of members) expect(database(member).initiated).toBe(false);
+  });
+});
+afterAll(() => bench?.close());
+
+type Reachable = Extract<DatabaseFacts, { kind: 'reachable' }>;
+function database(member: TestMember): Reachable {
+  const facts = member.facts()?.database;
+  expect(facts?.kind).toBe('reachable');
+  return facts as Reachable;
+}
+const primary = (): TestMember => {
+  const found = members.filter((member) => database(member).writablePrimary);
+  expect(found).toHaveLength(1);
+  return found[0] as TestMember;
+};
+const secondary = (): TestMember =>
+  members.find((member) => database(member).state === 'SECONDARY') as TestMember;
+
+// One set's life, in order.
+
+test('INI-04 no initiation while a member cannot be reached by its name; it says which, and nothing was sent', async () => {
+  const config = configOf(...members);
+  const lost = {
+    ...config,
+    members: [...config.members, { ...config.members[1]!, _id: 3, host: `localhost:${await freePort()}` }],
+  };
+  const outcome = await members[0]!.run({ kind: 'initiate', config: lost });
+  expect(outcome).toMatchObject({ kind: 'refused', code: 74, class: 'transient' });
+  expect((outcome as { message: string }).message).toContain(lost.members[3]!.host);
+  expect(database(members[0]!).initiated).toBe(false);
+});
+
+test('A5.1, S10 all members at once, and asked twice at the same time it happens once', async () => {
+  const initiate = { kind: 'initiate', config: configOf(...members) } as const;
+  const outcomes = await Promise.all([members[0]!.run(initiate), members[0]!.run(initiate)]);
+  expect(outcomes).toMatchObject([
+    { kind: 'done', result: { initiated: true } },
+    { kind: 'done', result: { already: true } },
+  ]);
+  await until(() => {
+    primary();
+    expect(members.filter((member) => database(member).state === 'SECONDARY')).toHaveLength(2);
+  });
+});
+
+test('INI-02, A5.4 users are made on the primary only; elsewhere it is refused as passing', async () => {
+  const user = systemUsers().users[0]!;
+  expect(await secondary().run({ kind: 'createFirstUser', user })).toMatchObject({
+    kind: 'refused',
+    code: 10107,
+    class: 'transient',
+  });
+  expect(await primary().run({ kind: 'createFirstUser', user })).toMatchObject({ kind: 'done' });
+  expect(await secondary().run(systemUsers())).toMatchObject({
+    kind: 'refused',
+    code: 10107,
+    class: 'transient',
+  });
+  const wanted = systemUsers();
+  const clusterAdmin = {
+    user: 'clusterAdmin',
+    db: 'admin',
+    password: secret('ca'),
+    roles: [{ role: 'clusterAdmin', db: 'admin' }],
+  };
+  expect(await primary().run({ ...wanted, users: [...wanted.users, clusterAdmin] })).toMatchObject({
+    kind: 'done',
+  });
+});
+
+test('every member sees the whole set, itself and its lag', async () => {
+  await until(() => {
+    for (const member of members) {
+      const facts = database(member);
+      expect(facts).toMatchObject({ authenticated: true, usersExist: true, setName: 'orders' });
+      expect(facts.primary).toBe(`localhost:${primary().port}`);
+      expect(facts.peers.map((peer) => [peer.healthy, peer.lagMillis])).toEqual(Array(3).fill([true, 0]));
+      expect(facts.config?.members.map((one) => one.host)).toEqual(
+        configOf(...members).members.map((one) => one.host),
+      );
+    }
+  });
+  expect(new Set(members.map((member) => database(member).replicaSetId)).size).toBe(1);
+});
+
+test('a quiet set reports nothing', async () => {
+  const seen: string[] = [];
+  const stop = bench.agents.onChange((change) => {
+    if (change.kind === 'member')
+      seen.push(
+        JSON.stringify(bench.agents.member({ host: 'host-a', serviceId: change.serviceId })?.facts.database),
+      );
+  });
+  const hello = members.map((member) => member.run({ kind: 'verifyLogin', as: login('userAdmin') }));
+  await Promise.all(hello);
+  // A command makes its member look at once: three whole observations have passed here.
+  await Promise.all(members.map((member) => member.run({ kind: 'verifyLogin', as: login('userAdmin') })));
+  stop();
+  expect(seen).toEqual([]);
+});
+
+const clusterAdmin = { user: 'clusterAdmin', db: 'admin', password: secret('ca') };
+
+test('a reconfiguration is installed once; again it is done, from an older version it is refused', async () => {
+  const current = database(primary()).config as ReplSetConfig;
+  const next: ReplSetConfig = {
+    ...current,
+    version: current.version + 1,
+    members: current.members.map((member) => ({ ...member, tags: { rack: `r${member._id}` } })),
+  };
+  const command = { kind: 'reconfig', as: clusterAdmin, config: next, maxTimeMillis: 5_000 } as const;
+  expect(await primary().run(command)).toMatchObject({ kind: 'done', result: { version: next.version } });
+  expect(await primary().run(command)).toMatchObject({ kind: 'done', result: { already: true } });
+  await until(() => expect(database(secondary()).config?.members[1]?.tags).toEqual({ rack: 'r1' }));
+  const stale = { ...command, config: { ...current, members: current.members.slice(0, 2) } };
+  expect(await primary().run(stale)).toMatchObject({ kind: 'refused', code: 103 });
+});
+
+test('S3 a step-down hands over and is seen by everybody; a member that is no primary is done', async () => {
+  const before = primary();
+  const command = { kind: 'stepDown', as: clusterAdmin, forSeconds: 60, catchUpSeconds: 10 } as const;
+  expect(await secondary().run(command)).toMatchObject({ kind: 'done', result: { already: true } });
+  expect(await before.run(command)).toMatchObject({ kind: 'done' });
+  await until(() => expect(primary().serviceId).not.toBe(before.serviceId));
+  await until(() =>
+    expect(database(before)).toMatchObject({ primary: `localhost:${primary().port}`, state: 'SECONDARY' }),
+  );
+});
+
+test('A7.1 a member that hangs is unreachable within seconds and the others are not held up', async () => {
+  const hanging = secondary();
+  const process_ = hanging.facts()?.process as { pid: number };
+  process.kill(process_.pid, 'SIGSTOP');
+  try {
+    const asked = hanging.run({ kind: 'verifyLogin', as: login('userAdmin') });
+    const other = primary().run({ kind: 'verifyLogin', as: login('userAdmin') });
+    const first = await Promise.race([
+      asked.then(() => 'the hanging one'),
+      other.then(() => 'the other one'),
+    ]);
+    expect(first).toBe('the other one');
+    expect((await asked).kind).not.toBe('done');
+    await until(() => expect(hanging.facts()?.database?.kind).toBe('unreachable'));
+  } finally {
+    process.kill(process_.pid, 'SIGCONT');
+  }
+  await until(() => expect(database(hanging)).toMatchObject({ state: 'SECONDARY', authenticated: true }));
+  expect(hanging.facts()?.process).toMatchObject({ pid: process_.pid });
+});
+
+test('S9 a command of an older control plane is refused after a newer one spoke', async () => {
+  const ref = { host: 'host-a', serviceId: primary().serviceId };
+  const command = { kind: 'verifyLogin', as: login('userAdmin') } as const;
+  const at = (epoch: number) =>
+    bench.agents.run(ref, command, {
+      timeoutMillis: 5_000,
+      stepId: `epoch ${epoch}`,
+      fence: { ...FENCE, epoch },
+    });
+  expect(await at(1)).toMatchObject({ kind: 'done' });
+  await expect(at(0)).rejects.toMatchObject({ code: 'StaleEpoch' });
+});
+
+test('S6 a volume whose owner marker names another cluster is not started, with the reason', async () => {
+  const victim = secondary();
+  const marker = join(bench.dataDir, 'volumes', victim.volumeId, 'owner.json');
+  await victim.publish({ configVersion: 2, run: 'stopped' });
+  await until(() => expect(victim.facts()?.process.kind).toBe('absent'));
+  const { default: fs } = await import('node:fs');
+  const record = JSON.parse(fs.readFileSync(marker, 'utf8'));
+  const foreign = { ...record, owner: { ...record.owner, clusterUid: 'uid-2' } };
+  writeFileSync(marker, JSON.stringify(foreign));
+  await victim.publish({ configVersion: 3 });
+  await until(() =>
+    expect(victim.facts()?.process).toMatchObject({
+      kind: 'exited',
+      nextStartAt: null,
+      message: `the data folder belongs to ${victim.snapshot.member} of another cluster (uid-2)`,
+    }),
+  );
+  writeFileSync(marker, JSON.stringify(record));
+});
+
+test('INI-06 data of another set under our name is stopped, not served', async () => {
+  const stray = await makeMember(bench, 'orders-3');
+  const marker = join(bench.dataDir, 'volumes', stray.volumeId, 'owner.json');
+  const { default: fs } = await import('node:fs');
+  const record = JSON.parse(fs.readFileSync(marker, 'utf8'));
+  writeFileSync(marker, JSON.stringify({ ...record, replicaSetId: '0123456789abcdef01234567' }));
+  await stray.publish({});
+  await until(() => expect(database(stray).initiated).toBe(false));
+  expect(await stray.run({ kind: 'initiate', config: configOf(stray) })).toMatchObject({ kind: 'done' });
+  await until(() => expect(database(stray).writablePrimary).toBe(true));
+  expect(await stray.run({ kind: 'createFirstUser', user: systemUsers().users[0]! })).toMatchObject({
+    kind: 'done',
+  });
+  expect(await stray.run(systemUsers())).toMatchObject({ kind: 'done' });
+  await until(() =>
+    expect(stray.facts()?.process).toMatchObject({
+      kind: 'exited',
+      message: expect.stringMatching(/^the data folder belongs to another replica set/),
+    }),
+  );
+});
