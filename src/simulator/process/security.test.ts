@@ -341,7 +341,7 @@ test.each([
   const args = mode === 'disabled' ? plain() : withTls(mode, '--tlsAllowConnectionsWithoutCertificates');
   const server = await workshop.start(args);
   const works = (options: MongoClientOptions): Promise<boolean> =>
-    as(server, { serverSelectionTimeoutMS: 700, ...options }, { ping: 1 }).then(
+    as(server, { serverSelectionTimeoutMS: 400, ...options }, { ping: 1 }).then(
       () => true,
       () => false,
     );
@@ -354,7 +354,7 @@ test.each([
 
 test('with a CA a client certificate is demanded, and must be one of that CA', async () => {
   const server = await workshop.start(withTls('requireTLS'));
-  const short = { serverSelectionTimeoutMS: 700 };
+  const short = { serverSelectionTimeoutMS: 400 };
   await expect(as(server, { ...clientTls(), ...short }, { ping: 1 })).rejects.toThrow();
   await expect(as(server, { ...clientTls(file.stranger), ...short }, { ping: 1 })).rejects.toThrow();
   expect(await as(server, clientTls(file.alice), { ping: 1 })).toMatchObject([{ ok: 1 }]);

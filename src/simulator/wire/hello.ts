@@ -123,13 +123,6 @@ function takeMetadata(context: CommandContext, services: HelloServices): void {
   if (!(connection instanceof ClientConnection)) return;
   const metadata = command['client'];
   const first = !connection.greeted;
-  if (command['loadBalanced'] === true) {
-    throw new ServerError(
-      354,
-      'LoadBalancerSupportMismatch',
-      'The server is being accessed through a load balancer, but this driver does not have load balancing enabled',
-    );
-  }
   if (metadata !== undefined) {
     if (connection.clientMetadata !== undefined || !first) {
       throw new ServerError(
