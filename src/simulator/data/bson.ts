@@ -178,25 +178,30 @@ function canonicalObject(value: object): unknown {
   return canonicalFields(value as Document);
 }
 
+// Both walk once and begin a copy at the first change: walking changed parts twice would double with every level.
 function canonicalArray(value: readonly unknown[]): unknown {
+  let copy: unknown[] | undefined;
   for (let index = 0; index < value.length; index++) {
-    if (canonical(value[index]) !== value[index]) return Array.from(value, canonical);
+    const element = canonical(value[index]);
+    if (copy) copy.push(element);
+    else if (element !== value[index]) copy = [...value.slice(0, index), element];
   }
-  return value;
+  return copy ?? value;
 }
 
 function canonicalFields(value: Document): Document {
-  let changed = false;
-  for (const name of Object.keys(value)) {
-    const field: unknown = value[name];
-    if (field === undefined || canonical(field) !== field) {
-      changed = true;
-      break;
+  let copy: [string, unknown][] | undefined;
+  const names = Object.keys(value);
+  for (let index = 0; index < names.length; index++) {
+    const name = names[index]!;
+    const given: unknown = value[name];
+    const field = given === undefined ? undefined : canonical(given);
+    if (!copy && (given === undefined || field !== given)) {
+      copy = names.slice(0, index).map((earlier) => [earlier, value[earlier]]);
     }
+    if (copy && given !== undefined) copy.push([name, field]);
   }
-  if (!changed) return value;
-  const entries = Object.entries(value).filter(([, field]) => field !== undefined);
-  return Object.fromEntries(entries.map(([name, field]) => [name, canonical(field)]));
+  return copy ? Object.fromEntries(copy) : value;
 }
 
 function fromDbRef(value: unknown): Document {

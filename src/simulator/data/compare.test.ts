@@ -135,6 +135,12 @@ test('SIM canonical form keeps what is canonical and wraps plain numbers', () =>
   expect(plain(canonical({ a: 1, b: { c: [2.5, 3n] } }))).toEqual({ a: 1, b: { c: [2.5, 3] } });
 });
 
+test('SIM deep plain values become canonical in one walk', () => {
+  let deep: unknown = 1;
+  for (let level = 0; level < 60; level++) deep = level % 2 === 0 ? { deep } : [deep];
+  expect(plain(canonical(deep))).toEqual(deep);
+});
+
 test('SIM values print as the server prints them', () => {
   expect(render({ _id: new Int32(1), b: 'x', c: [new Double(1)], d: null })).toBe(
     '{ _id: 1, b: "x", c: [ 1.0 ], d: null }',

@@ -105,7 +105,7 @@ function compileObjectKeyword(keyword: string, value: unknown, schema: Document)
       );
     }
     case 'patternProperties':
-      return always;
+      return compilePatterns(value as Document);
     case 'additionalProperties':
       return compileAdditional(value, schema);
     case 'minProperties':
@@ -113,10 +113,32 @@ function compileObjectKeyword(keyword: string, value: unknown, schema: Document)
     case 'maxProperties':
       return whenType(isDocument, (actual) => Object.keys(actual as Document).length <= toNumber(value)!);
     case 'dependencies':
-      return always;
+      return compileDependencies(value as Document);
     default:
       return compileScalarKeyword(keyword, value, schema);
   }
+}
+
+function compilePatterns(patterns: Document): Check {
+  const rules = Object.entries(patterns).map(
+    ([pattern, inner]) => [toRegExp(pattern, undefined), compileSchema(inner as Document)] as const,
+  );
+  return whenType(isDocument, (actual) =>
+    Object.entries(actual as Document).every(([name, field]) =>
+      rules.every(([pattern, check]) => !pattern.test(name) || check(field)),
+    ),
+  );
+}
+
+/** A field that is there asks for others, by name or by a schema. */
+function compileDependencies(dependencies: Document): Check {
+  const rules = Object.entries(dependencies).map(([name, needs]): readonly [string, Check] => {
+    if (!Array.isArray(needs)) return [name, compileSchema(needs as Document)];
+    return [name, (actual) => needs.every((other) => Object.hasOwn(actual as Document, String(other)))];
+  });
+  return whenType(isDocument, (actual) =>
+    rules.every(([name, check]) => !Object.hasOwn(actual as Document, name) || check(actual)),
+  );
 }
 
 function compileAdditional(value: unknown, schema: Document): Check {
@@ -138,20 +160,12 @@ function compileScalarKeyword(keyword: string, value: unknown, schema: Document)
   const codePoints = (text: unknown) => [...(text as string)].length;
   switch (keyword) {
     case 'minimum': {
-      const exclusive = schema['exclusiveMinimum'] === true;
-      return whenType(
-        isNumeric,
-        (actual) =>
-          compareValues(actual, value) >= (exclusive ? 1 : 0) ||
-          (!exclusive && compareValues(actual, value) > 0),
-      );
+      const least = schema['exclusiveMinimum'] === true ? 1 : 0;
+      return whenType(isNumeric, (actual) => Math.sign(compareValues(actual, value)) >= least);
     }
     case 'maximum': {
-      const exclusive = schema['exclusiveMaximum'] === true;
-      return whenType(
-        isNumeric,
-        (actual) => compareValues(actual, value) < 0 || (!exclusive && compareValues(actual, value) === 0),
-      );
+      const most = schema['exclusiveMaximum'] === true ? -1 : 0;
+      return whenType(isNumeric, (actual) => Math.sign(compareValues(actual, value)) <= most);
     }
     case 'exclusiveMinimum':
     case 'exclusiveMaximum':

@@ -120,6 +120,25 @@ test.each<[Document, number, string]>([
   expect(text).toContain(message);
 });
 
+test.each<[string, Document, unknown, boolean]>([
+  ['bsonType', { bsonType: ['int', 'null'] }, null, true],
+  ['enum', { enum: [1, 'x'] }, Long.fromNumber(1), true],
+  ['exclusive minimum', { minimum: 3, exclusiveMinimum: true }, 3, false],
+  ['maximum', { maximum: 3 }, 3, true],
+  ['numbers say nothing about strings', { maximum: 3 }, 'x', true],
+  ['pattern', { pattern: '^a' }, 'ba', false],
+  ['maxLength counts code points', { maxLength: 1 }, '\u{1f600}', true],
+  ['items', { items: { bsonType: 'int' } }, [1, 'x'], false],
+  ['uniqueItems', { uniqueItems: true }, [1, Long.fromNumber(1)], false],
+  ['additionalProperties', { properties: { a: {} }, additionalProperties: false }, { a: 1, b: 1 }, false],
+  ['patternProperties', { patternProperties: { '^n': { bsonType: 'int' } } }, { n1: 'x' }, false],
+  ['dependencies', { dependencies: { a: ['b'] } }, { a: 1 }, false],
+  ['oneOf', { oneOf: [{ minimum: 1 }, { minimum: 2 }] }, 1, true],
+  ['not', { not: { bsonType: 'int' } }, 1, false],
+])('SIM schemas: %s', (_title, schema, value, holds) => {
+  expect(matches({ $jsonSchema: { properties: { v: schema } } }, { v: value })).toBe(holds);
+});
+
 test('SIM the position of the matching element is told', () => {
   const position = (filter: Document, document: Document) => {
     const details: { index?: number } = {};

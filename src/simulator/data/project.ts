@@ -171,10 +171,10 @@ function modeOf(projection: Document, tree: Tree, options: ProjectionOptions): '
       return;
     }
     if (leaf.kind === 'exclude') {
-      if (mode === 'include') throw mixing('exclusion', name, 'inclusion', 31254);
+      if (mode === 'include') throw mixing(options, 'exclusion', name, 'inclusion', 31254);
       mode = 'exclude';
     } else {
-      if (mode === 'exclude') throw mixing('inclusion', name, 'exclusion', 31253);
+      if (mode === 'exclude') throw mixing(options, 'inclusion', name, 'exclusion', 31253);
       mode = 'include';
     }
   });
@@ -188,14 +188,18 @@ function modeOf(projection: Document, tree: Tree, options: ProjectionOptions): '
   return Object.keys(projection).length === 0 ? 'exclude' : 'include';
 }
 
-function mixing(what: string, name: string, where: string, code: number): ServerError {
+function mixing(
+  options: ProjectionOptions,
+  what: string,
+  name: string,
+  where: string,
+  code: number,
+): ServerError {
+  const stage = options.find ? '' : 'Invalid $project :: caused by :: ';
   return new ServerError(
     code,
     `Location${code}`,
-    `Invalid $project :: caused by :: Cannot do ${what} on field ${name} in ${where} projection`.replace(
-      'Invalid $project :: caused by :: ',
-      '',
-    ),
+    `${stage}Cannot do ${what} on field ${name} in ${where} projection`,
   );
 }
 

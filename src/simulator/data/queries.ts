@@ -124,7 +124,8 @@ export class Queries {
     return runPipeline(stages, {
       ns,
       db,
-      context,
+      // One time for the whole pipeline.
+      context: { ...context, variables: { NOW: new Date(), ...context.variables } },
       hint: options['hint'] as Document | string | undefined,
       documents: (from) => this.documentsOf(from),
       source: (from) => this.source(from),

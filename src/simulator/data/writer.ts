@@ -106,7 +106,7 @@ export function updateMany(sink: Sink, ns: string, given: UpdateSpec, context: W
   const run = new Run(sink, context);
   const spec = canonicalSpec(given);
   const collection = collectionForWrite(sink.catalog, ns);
-  const compiled = compileFor(collection, spec);
+  const compiled = compileFor(collection, spec, context.wall);
   const matches = collection ? select(collection, spec, spec.multi ? Number.POSITIVE_INFINITY : 1) : [];
   if (matches.length === 0) {
     if (!spec.upsert) return { entries: [], matched: 0, modified: 0 };
@@ -138,9 +138,11 @@ function canonicalSpec(spec: UpdateSpec): UpdateSpec {
   };
 }
 
-function compileFor(collection: Collection | undefined, spec: UpdateSpec): CompiledUpdate {
+function compileFor(collection: Collection | undefined, spec: UpdateSpec, now: Date): CompiledUpdate {
+  const context = contextFor(collection, spec);
   const compiled = compileUpdate(spec.update, {
-    ...contextFor(collection, spec),
+    ...context,
+    variables: { NOW: now, ...context.variables },
     arrayFilters: spec.arrayFilters,
     runPipeline: runUpdatePipeline,
   });
