@@ -82,6 +82,7 @@ export async function listenForAgents(
     hostname(),
     ...(wildcard ? [] : [host]),
     ...(options.agentNames ?? []),
+    ...namesOf(options.agentUrls ?? []),
   ];
   const own = await ca.issue({
     commonName: 'belay',
@@ -116,6 +117,14 @@ export async function listenForAgents(
   agents.attachTo(server);
   return { urls, close: () => closeServer(server) };
 }
+
+/** Host names of URLs, as certificates have them: the name that others connect to must be one of them. `Usage` (never). */
+export const namesOf = (urls: readonly string[]): readonly string[] =>
+  urls.map((url) => {
+    if (URL.canParse(url)) return new URL(url).hostname.replace(/^\[|\]$/g, '');
+    const fix = 'write it like https://control.example.com:7718';
+    throw new BelayError('Usage', `${url} is not a URL`, { retry: 'never', fix });
+  });
 
 const bracketed = (host: string): string => (host.includes(':') ? `[${host}]` : host);
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;

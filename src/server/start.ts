@@ -2,12 +2,14 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
 import path from 'node:path';
 import { BelayError } from '../base/error.ts';
 import { DAY } from '../base/units.ts';
 import type { Log } from '../engine/ports.ts';
 import { atomicWriteFile } from '../security/files.ts';
 import { loadMasterKey } from '../security/master-key.ts';
+import { namesOf } from './agentListener.ts';
 import { buildApi } from './api.ts';
 import { type ControlPlane, openControlPlane } from './controlplane.ts';
 import type { ApiDeps, JoinInvitation } from './deps.ts';
@@ -98,7 +100,7 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
   const { listen, log } = options;
   const deps = apiDeps(options, controlPlane);
   const tokenFile = await ensureAdminToken(options.dataDir, controlPlane);
-  const tls = options.tls ? await apiCertificate(controlPlane, listen.host) : null;
+  const tls = options.tls ? await apiCertificate(controlPlane, listen.host, options.publicUrls ?? []) : null;
   const app = buildApi(
     deps,
     controlPlane.ca.caPem,
@@ -182,10 +184,17 @@ async function ensureAdminToken(dataDir: string, { tokens }: ControlPlane): Prom
   return file;
 }
 
-async function apiCertificate({ ca }: ControlPlane, host: string): Promise<string> {
+/** For every name this machine is known by: people connect to the API by the same one as agents. */
+async function apiCertificate(
+  { ca }: ControlPlane,
+  host: string,
+  publicUrls: readonly string[],
+): Promise<string> {
+  const own = host === '0.0.0.0' || host === '::' ? [] : [host];
+  const names = ['localhost', '127.0.0.1', '::1', hostname(), ...own, ...namesOf(publicUrls)];
   const issued = await ca.issue({
     commonName: 'belay-api',
-    names: ['localhost', '127.0.0.1', '::1', ...(host === '0.0.0.0' || host === '::' ? [] : [host])],
+    names: [...new Set(names)],
     usages: ['server'],
     validForMillis: 365 * DAY,
   });
