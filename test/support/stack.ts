@@ -17,7 +17,9 @@ export const BELAY = path.join(ROOT, 'bin/belay');
 export const SIMULATOR_BIN = path.join(ROOT, 'simulator/bin');
 
 /** Real clocks run in journeys; this is only how long a broken one may take to fail. */
-export const PATIENCE = 120_000;
+export const PATIENCE = 60_000;
+/** Time limit of a test with several waits. */
+export const LONG = 240_000;
 
 export interface Server {
   readonly process: ChildProcess;
