@@ -13,7 +13,7 @@ export interface StoredRecord {
 }
 
 /** Limits of a capped collection; `maxBytes` of 0 for none. */
-export interface CappedLimits {
+interface CappedLimits {
   readonly maxBytes: number;
   readonly maxDocuments: number;
 }

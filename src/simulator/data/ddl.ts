@@ -252,7 +252,7 @@ function inheritCollation(spec: Document, collection: Collection): Document {
 }
 
 /** The name an index gets when none is given: `a_1_b_-1`. */
-export function indexNameOf(key: Document): string {
+function indexNameOf(key: Document): string {
   return Object.entries(key)
     .map(([name, kind]) => `${name}_${typeof kind === 'string' ? kind : String(toNumber(kind))}`)
     .join('_');

@@ -22,14 +22,14 @@ export interface Accumulator {
 }
 
 /** Compiles an accumulator of `$group`; the function it gives makes the state of each group. */
-export type AccumulatorCompiler = (
+type AccumulatorCompiler = (
   operand: unknown,
   compile: Compile,
   name: string,
 ) => (collator?: Collator) => Accumulator;
 
 /** Adds up the numbers among values, with the server's types; others don't count. */
-export function sumOf(values: readonly unknown[]): unknown {
+function sumOf(values: readonly unknown[]): unknown {
   return values.filter(isNumeric).reduce<unknown>(addLoose, new Int32(0));
 }
 

@@ -6,7 +6,7 @@ import { compareValues, valueKey } from './compare.ts';
 import { toRegExp, typeCodes } from './match-operators.ts';
 
 /** One keyword a value breaks, as `errInfo.details` lists them. */
-export type SchemaBreach = Document;
+type SchemaBreach = Document;
 
 type Check = (value: unknown) => boolean;
 

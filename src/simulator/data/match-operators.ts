@@ -28,7 +28,7 @@ export interface LeafMatcher {
 const bad = (message: string): ServerError => new ServerError(2, 'BadValue', message);
 
 /** Applies a test to the value and, when it is an array, to its elements first; records the element's position. */
-export function eachElement(test: (value: unknown) => boolean): LeafMatcher['visit'] {
+function eachElement(test: (value: unknown) => boolean): LeafMatcher['visit'] {
   return (value, details) => {
     if (Array.isArray(value)) {
       const index = value.findIndex(test);

@@ -13,9 +13,6 @@ import {
   toDecimal,
 } from './decimal.ts';
 
-/** Why arithmetic failed; the caller words the server's error. */
-export type ArithmeticFailure = 'overflow' | 'divide by zero';
-
 const MAX_LONG = 2n ** 63n - 1n;
 const MIN_LONG = -(2n ** 63n);
 

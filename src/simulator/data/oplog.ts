@@ -1,5 +1,5 @@
 /** The window of the replicated log kept in memory, with what undoes each entry. */
-import { type Document, Long, type Timestamp, type UUID } from 'bson';
+import { Binary, type Document, Long, type Timestamp, UUID } from 'bson';
 import type { OplogEntry, OpTime } from '../contracts.ts';
 import { canonicalDocument, toNumber } from './bson.ts';
 import type { Undo } from './catalog.ts';
@@ -11,7 +11,7 @@ export function compareOpTimes(left: OpTime, right: OpTime): number {
 }
 
 /** Why 100,000 entries and 64 MiB: enough for any test to catch up from, little enough for a small machine. */
-export const OPLOG_LIMITS = { entries: 100_000, bytes: 64 * 1024 * 1024 } as const;
+const OPLOG_LIMITS = { entries: 100_000, bytes: 64 * 1024 * 1024 } as const;
 
 /** One entry with its size and its undo steps (absent once it can't be rolled back any more). */
 export interface OplogItem {
@@ -123,7 +123,7 @@ export function entryFromDocument(document: Document): OplogEntry {
     t: Long.fromValue(t as Long),
     op: op as OplogEntry['op'],
     ns: ns as string,
-    ...(ui !== undefined && { ui: ui as UUID }),
+    ...(ui instanceof Binary && { ui: ui instanceof UUID ? ui : ui.toUUID() }),
     o: canonicalDocument(o as Document),
     ...(o2 !== undefined && { o2: canonicalDocument(o2 as Document) }),
     wall: wall as Date,

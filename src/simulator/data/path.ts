@@ -104,8 +104,3 @@ export function keyValues(document: Document, path: readonly string[]): unknown[
   if (missing || values.length === 0) values.push(null);
   return values;
 }
-
-/** True when the path leads to something (null included). */
-export function existsAt(document: Document, path: readonly string[]): boolean {
-  return visitPath(document, path, (value) => value !== undefined);
-}

@@ -9,9 +9,9 @@ import { fieldOf, type MatchDetails, pathOf } from './path.ts';
 import { withField, withoutField } from './update-paths.ts';
 
 /** Makes the projected document. `details` carries the array position of the filter's match, for `a.$`. */
-export type Projector = (document: Document, details?: MatchDetails) => Document;
+type Projector = (document: Document, details?: MatchDetails) => Document;
 
-export interface ProjectionOptions extends MatchContext {
+interface ProjectionOptions extends MatchContext {
   /** The find command allows `$slice`, `$elemMatch` and `a.$`, which mean other things (or nothing) in `$project`. */
   readonly find: boolean;
 }

@@ -10,7 +10,7 @@ import { entryToDocument, type OplogWindow } from './oplog.ts';
 import { contextFor, distinctValues, find } from './reader.ts';
 
 /** What the `local` database shows besides its collections. */
-export interface LocalSources {
+interface LocalSources {
   readonly oplog: OplogWindow;
   readonly locals: ReadonlyMap<string, Document>;
 }
@@ -22,7 +22,7 @@ const CONFIG_KEY = 'system.replset';
 const NO_UUID = new UUID('00000000-0000-4000-8000-000000000000');
 
 /** What {@link Queries} needs of the store or the transaction view. */
-export interface CatalogHolder {
+interface CatalogHolder {
   readonly catalog: Catalog;
 }
 

@@ -119,7 +119,7 @@ function idsOf(filter: Document): unknown[] | undefined {
 }
 
 /** The index a hint names. Error: 2 BadValue when there is none. */
-export function hintedIndex(
+function hintedIndex(
   collection: Collection | undefined,
   hint: Document | string | undefined,
 ): Index | undefined {

@@ -7,7 +7,7 @@ import { Collection, type StoredRecord } from './collection.ts';
 import { entryFromDocument, type OplogItem, type OplogWindow } from './oplog.ts';
 
 /** The parts of a store that are durable. */
-export interface DurableState {
+interface DurableState {
   readonly catalog: Catalog;
   readonly oplog: OplogWindow;
   readonly locals: Map<string, Document>;

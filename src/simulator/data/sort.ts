@@ -66,15 +66,3 @@ function sortValue(document: Document, key: SortKey, collator: Collator | undefi
     key.direction * compareValues(value, best, collator) < 0 ? value : best,
   );
 }
-
-/** Sorts documents, stable; with a comparison computed once. */
-export function sortDocuments(
-  documents: readonly Document[],
-  spec: Document,
-  collator?: Collator,
-): Document[] {
-  if (Object.keys(spec).length === 0) return [...documents];
-  const natural = toNumber(spec['$natural']);
-  if (natural !== undefined) return natural < 0 ? documents.toReversed() : [...documents];
-  return documents.toSorted(compileSort(spec, collator));
-}

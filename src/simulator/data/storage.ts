@@ -31,9 +31,11 @@ export interface Storage {
 }
 
 /** What was found at opening. */
-export interface Recovered {
+interface Recovered {
   readonly snapshot: readonly Document[];
   readonly log: readonly Document[];
+  /** Bytes of an unfinished record cut off at the end. */
+  readonly tornBytes: number;
 }
 
 /** For unit tests and the deterministic world: nothing is kept. */
@@ -84,9 +86,11 @@ export class FileStorage implements Storage {
     const log: Document[] = [];
     const segments = listSegments(directory);
     let end = 0;
+    let tornBytes = 0;
     for (const segment of segments) {
       const frames = readFrames(join(directory, segmentName(segment)));
       end = frames.end;
+      tornBytes = frames.torn;
       for (const record of frames.records) {
         const number = toNumber(record['n'])!;
         if (number <= seq) continue;
@@ -101,7 +105,7 @@ export class FileStorage implements Storage {
       }
     }
     const storage = new FileStorage(directory, checkpointBytes, segments.at(-1) ?? 1, end, seq);
-    return { storage, recovered: { snapshot, log } };
+    return { storage, recovered: { snapshot, log, tornBytes } };
   }
 
   append(records: readonly Document[]): number {

@@ -49,6 +49,11 @@ export function openDataStore(options: DataStoreOptions & { readonly dbPath: str
   const { storage, recovered } = FileStorage.open(options.dbPath, options.checkpointBytes);
   const store = new Store(storage, options);
   store.recover(recovered.snapshot, recovered.log);
+  options.logger?.log('I', 'STORAGE', RECOVERED_LOG_ID, 'initandlisten', 'Simulator data recovered', {
+    snapshotRecords: recovered.snapshot.length,
+    logRecords: recovered.log.length,
+    tornBytes: recovered.tornBytes,
+  });
   return store;
 }
 
@@ -397,6 +402,8 @@ class Store implements DataStore, Sink {
   }
 }
 
+/** A log line of the simulator's own: outside of the server's numbers. */
+const RECOVERED_LOG_ID = 90_000_001;
 /** What an entry is taken to weigh in the window when nobody measured it. */
 const UNMEASURED_BYTES = 400;
 /** Documents of an initial sync written to the log at once. */

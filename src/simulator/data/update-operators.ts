@@ -10,12 +10,12 @@ import { compileSort } from './sort.ts';
 import { MISSING, UNCHANGED } from './update-paths.ts';
 
 /** What an operator needs besides its operand. */
-export interface OperatorContext {
+interface OperatorContext {
   readonly path: string;
   readonly collator?: Collator | undefined;
 }
 /** What differs from document to document. */
-export interface ApplyContext {
+interface ApplyContext {
   readonly now: Date;
   /** The document's `_id`, for messages. */
   readonly id: unknown;

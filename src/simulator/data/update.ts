@@ -12,7 +12,7 @@ import { compileOperator, type OperatorChange, UPDATE_OPERATORS } from './update
 import { changeAt, MISSING, withField } from './update-paths.ts';
 
 /** What applying an update to one document needs to know. */
-export interface UpdateTarget {
+interface UpdateTarget {
   readonly now: Date;
   /** True while making the document of an upsert: `$setOnInsert` counts. */
   readonly inserting: boolean;
@@ -28,7 +28,7 @@ export interface CompiledUpdate {
   apply(document: Document, target: UpdateTarget): Document;
 }
 
-export interface UpdateOptions extends MatchContext {
+interface UpdateOptions extends MatchContext {
   readonly arrayFilters?: readonly Document[] | undefined;
   readonly collator?: Collator | undefined;
   /** Runs an update pipeline on one document; given by the aggregation part. */
@@ -43,7 +43,7 @@ const failedToParse = (message: string): ServerError => new ServerError(9, 'Fail
 const bad = (message: string): ServerError => new ServerError(2, 'BadValue', message);
 
 /** True for an operator document or a pipeline, false for a replacement. */
-export function isOperatorUpdate(update: Document | readonly Document[]): boolean {
+function isOperatorUpdate(update: Document | readonly Document[]): boolean {
   return Array.isArray(update) || Object.keys(update)[0]?.startsWith('$') === true;
 }
 

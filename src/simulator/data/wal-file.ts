@@ -60,10 +60,16 @@ export function unframe(bytes: Buffer): { readonly records: readonly Document[];
 }
 
 /** Reads all whole records of a file; an absent file has none. Error: StorageFailure when it can't be read. */
-export function readFrames(path: string): { readonly records: readonly Document[]; readonly end: number } {
-  if (!existsSync(path)) return { records: [], end: 0 };
+export function readFrames(path: string): {
+  readonly records: readonly Document[];
+  readonly end: number;
+  readonly torn: number;
+} {
+  if (!existsSync(path)) return { records: [], end: 0, torn: 0 };
   try {
-    return unframe(readFileSync(path));
+    const bytes = readFileSync(path);
+    const frames = unframe(bytes);
+    return { ...frames, torn: bytes.length - frames.end };
   } catch (cause) {
     throw new StorageFailure(`Cannot read ${path}: ${String(cause)}`, cause);
   }
@@ -140,4 +146,4 @@ export class AppendFile {
 }
 
 /** The server's default journal commit interval. */
-export const SYNC_DELAY_MILLIS = 100;
+const SYNC_DELAY_MILLIS = 100;
