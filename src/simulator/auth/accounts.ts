@@ -26,7 +26,7 @@ export const accountId = (db: string, name: string): string => `${db}.${name}`;
 /** Users and roles of one process. */
 export class Accounts {
   readonly #data: DataStore;
-  #users = new Map<string, Document | null>();
+  #users = new Map<string, Document>();
   #effective = new Map<string, Effective>();
   #seenAny = false;
 
@@ -43,13 +43,13 @@ export class Accounts {
     this.#effective = new Map();
   }
 
-  /** The stored document of a user. */
+  /** The stored document of a user. Only those that exist are remembered. */
   user(db: string, name: string): Document | undefined {
     const id = accountId(db, name);
     const cached = this.#users.get(id);
-    if (cached !== undefined) return cached ?? undefined;
+    if (cached !== undefined) return cached;
     const [found] = this.#data.find(USERS, { filter: { _id: id } });
-    this.#users.set(id, found ?? null);
+    if (found !== undefined) this.#users.set(id, found);
     return found;
   }
 
@@ -74,8 +74,8 @@ export class Accounts {
     const cached = this.#effective.get(id);
     if (cached !== undefined) return cached;
     const document = this.user(db, name);
-    const effective =
-      document === undefined ? NOTHING : this.resolve(rolesOf(document), restrictionsOf(document));
+    if (document === undefined) return NOTHING;
+    const effective = this.resolve(rolesOf(document), restrictionsOf(document));
     this.#effective.set(id, effective);
     return effective;
   }
