@@ -10,10 +10,13 @@ import {
   findKind,
   type MongoDB,
   type SecretDocument,
+  type Validation,
   validate,
   type Warning,
 } from '../model/index.ts';
-import { CLUSTER_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from '../provider/names.ts';
+import { CLUSTER_FINALIZER, USER_FINALIZER } from '../provider/names.ts';
+import { annotationsOf } from './annotations.ts';
+import { secretProblems } from './secretDocuments.ts';
 
 export type Admitted =
   | {
@@ -24,8 +27,8 @@ export type Admitted =
       readonly annotations: Readonly<Record<string, string>>;
       readonly finalizers: readonly string[];
       readonly warnings: readonly Warning[];
-      /** resourceVersion the sender has seen, when it sent one. */
-      readonly expect: string | undefined;
+      /** What the sender has seen of the stored object, as far as its document says. */
+      readonly expect: { readonly resourceVersion: string | undefined; readonly uid: string | undefined };
     }
   | { readonly kind: 'secret'; readonly secret: SecretDocument }
   | { readonly kind: 'nothing'; readonly warnings: readonly Warning[] };
@@ -75,22 +78,30 @@ export function keyOf(document: unknown, namespace: string): ObjectKey | null {
 /** Checks a document against the stored object of the same name (null: new). Throws `Invalid` with all problems. */
 export function admit(document: unknown, current: StoredObject | null): Admitted {
   const result = validate(document, current === null ? {} : { current });
-  const extra = result.object === undefined ? [] : unsupported(result.object);
-  const problems = [
-    ...result.problems,
-    ...extra,
-    ...(current?.metadata.deletionTimestamp ? [beingDeleted(current)] : []),
-  ];
+  const problems = [...result.problems, ...furtherProblems(result, current)];
   if (problems.length > 0) throw invalid(document, problems);
   if (result.secret !== undefined) return { kind: 'secret', secret: result.secret };
   if (result.object === undefined) return { kind: 'nothing', warnings: result.warnings };
   const more = result.object.kind === 'MongoDB' ? remarks((result.object as MongoDB).spec) : [];
-  return admitted(result.object, [...result.warnings, ...more]);
+  return admitted(result.object, [...result.warnings, ...more], current);
 }
 
-function admitted(object: BelayObject, warnings: readonly Warning[]): Admitted {
+function furtherProblems(result: Validation, current: StoredObject | null): readonly Problem[] {
+  return [
+    ...(result.secret === undefined ? [] : secretProblems(result.secret)),
+    ...(result.object === undefined ? [] : unsupported(result.object)),
+    ...(current?.metadata.deletionTimestamp ? [beingDeleted(current)] : []),
+  ];
+}
+
+function admitted(
+  object: BelayObject,
+  found: readonly Warning[],
+  current: StoredObject | null,
+): Extract<Admitted, { kind: 'object' }> {
   const { metadata } = object;
   const info = findKind(object.kind);
+  const { annotations, warnings } = annotationsOf(object, found, current);
   return {
     kind: 'object',
     key: {
@@ -100,16 +111,10 @@ function admitted(object: BelayObject, warnings: readonly Warning[]): Admitted {
     },
     spec: object.spec,
     labels: metadata.labels,
-    annotations:
-      warnings.length === 0
-        ? metadata.annotations
-        : {
-            ...metadata.annotations,
-            [WARNINGS_ANNOTATION]: JSON.stringify(warnings.map((w) => `${w.path}: ${w.message}`)),
-          },
+    annotations,
     finalizers: FINALIZERS[object.kind] ?? [],
     warnings,
-    expect: metadata.resourceVersion,
+    expect: { resourceVersion: metadata.resourceVersion, uid: metadata.uid },
   };
 }
 

@@ -28,6 +28,8 @@ export interface ApiDeps {
   /** Store and engine work. */
   readonly ready: () => Promise<boolean>;
   readonly version: string;
+  /** Told of every answered request: method, route (with placeholders) and status. */
+  readonly counted?: (method: string, route: string, status: number) => void;
 }
 
 export interface JoinInvitation {

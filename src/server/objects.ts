@@ -1,10 +1,13 @@
-/** Create, apply and delete as the API does them: admission, then one write. */
-import { BelayError, type Problem } from '../base/error.ts';
+/** Create, apply, patch and delete as the API does them: admission, then one write. */
+import { isDeepStrictEqual } from 'node:util';
+import { BelayError } from '../base/error.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
-import { findKind } from '../model/index.ts';
-import { namedSecret, namedSecretPrefix } from '../provider/names.ts';
+import { findKind, type Warning } from '../model/index.ts';
 import { type Admitted, admit, keyOf, withNamespace } from './admission.ts';
+import { KEPT_ANNOTATION } from './annotations.ts';
 import type { ApiDeps } from './deps.ts';
+import { presentObject } from './present.ts';
+import { applySecret } from './secretDocuments.ts';
 
 export type Outcome = 'created' | 'configured' | 'unchanged';
 
@@ -13,168 +16,262 @@ export interface Applied {
   /** Null for secrets and documents that were passed over. */
   readonly object: StoredObject | null;
   readonly name: { readonly kind: string; readonly namespace: string; readonly name: string } | null;
-  readonly warnings: readonly Problem[];
+  readonly warnings: readonly Warning[];
 }
 
-/** How often a change by somebody else in between is looked at again before giving up. */
-const ATTEMPTS = 5;
+/** What must hold of the stored object besides what the document itself says. */
+export interface Conditions {
+  /** Checks everything and writes nothing. */
+  readonly dryRun: boolean;
+  /** `If-Match`: this resourceVersion, or `*` for any object that is there. Else `PreconditionFailed`. */
+  readonly ifMatch?: string | undefined;
+  /** There must be none yet: `AlreadyExists`, or `PreconditionFailed` when it was asked for by `If-None-Match: *`. */
+  readonly absent?: 'create' | 'if-none-match' | undefined;
+}
 
-/** Annotation of a cluster whose runtimes were removed by `belay delete --keep-volumes` (A14.2). */
-export const KEPT_ANNOTATION = 'belay.dev/kept-by-delete';
+/** How often a change by somebody else in between is looked at again before giving up; a status may change all the time. */
+const ATTEMPTS = 10;
 
-/** Stores what a document asks for: new, changed or as it was. `dryRun` checks everything and writes nothing. */
-export async function applyDocument(
+/** Stores what a document asks for: new, changed or as it was. An apply that changes nothing writes nothing. */
+export function applyDocument(
   deps: ApiDeps,
   document: unknown,
   namespace: string,
-  options: { readonly dryRun: boolean; readonly expect?: string | undefined; readonly createOnly?: boolean },
+  conditions: Conditions,
 ): Promise<Applied> {
   const placed = withNamespace(document, namespace);
-  for (let attempt = 1; ; attempt++) {
-    const key = keyOf(placed, namespace);
+  const key = keyOf(placed, namespace);
+  return untilSettled(async () => {
     const current = key === null ? null : await deps.store.get(key);
-    const admitted = admit(placed, current);
-    if (admitted.kind === 'secret') return applySecret(deps, admitted, options.dryRun);
-    if (admitted.kind === 'nothing')
-      return { outcome: 'unchanged', object: null, name: null, warnings: admitted.warnings };
-    if (options.createOnly && current !== null) throw exists(admitted.key);
-    const expect = options.expect ?? admitted.expect;
-    if (options.dryRun) return dryRun(admitted, current);
+    return applyOver(deps, placed, current, conditions);
+  });
+}
+
+/** Changes a stored object by a JSON merge patch (RFC 7386) of its document. */
+export function patchObject(
+  deps: ApiDeps,
+  key: ObjectKey,
+  change: unknown,
+  conditions: Conditions,
+): Promise<Applied> {
+  if (typeof change !== 'object' || change === null || Array.isArray(change))
+    throw new BelayError('Malformed', 'a merge patch is a map of fields', { retry: 'never' });
+  return untilSettled(async () => {
+    const current = await getObject(deps, key);
+    const { status: _, ...whole } = presentObject(current);
+    const { resourceVersion: __, ...metadata } = whole['metadata'] as Readonly<Record<string, unknown>>;
+    const merged = mergePatch({ ...whole, metadata }, change);
+    const about = keyOf(merged, key.namespace);
+    if (about?.kind !== key.kind || about.namespace !== key.namespace || about.name !== key.name)
+      throw new BelayError('Malformed', 'a patch cannot change kind, namespace or name', { retry: 'never' });
+    return applyOver(deps, merged, current, conditions);
+  });
+}
+
+function mergePatch(target: unknown, change: unknown): unknown {
+  if (typeof change !== 'object' || change === null || Array.isArray(change)) return change;
+  const base: Record<string, unknown> =
+    typeof target === 'object' && target !== null && !Array.isArray(target) ? { ...target } : {};
+  for (const [key, value] of Object.entries(change)) {
+    if (value === null) delete base[key];
+    else base[key] = mergePatch(base[key], value);
+  }
+  return base;
+}
+
+/** Thrown instead of a conflict nobody asked about: look again and decide anew. */
+class Raced extends Error {}
+
+async function untilSettled<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let left = ATTEMPTS; ; left--) {
     try {
-      return await write(deps, admitted, current, expect);
+      return await attempt();
     } catch (error) {
-      const raced =
-        error instanceof BelayError && ['Conflict', 'AlreadyExists', 'NotFound'].includes(error.code);
-      if (!raced || expect !== undefined || options.createOnly || attempt >= ATTEMPTS) throw error;
+      if (!(error instanceof Raced)) throw error;
+      if (left <= 1) throw error.cause;
     }
+  }
+}
+
+async function applyOver(
+  deps: ApiDeps,
+  document: unknown,
+  current: StoredObject | null,
+  conditions: Conditions,
+): Promise<Applied> {
+  const admitted = admit(document, current);
+  if (admitted.kind === 'nothing')
+    return { outcome: 'unchanged', object: null, name: null, warnings: admitted.warnings };
+  if (admitted.kind === 'secret') {
+    const { namespace, name } = admitted.secret;
+    const outcome = await applySecret(deps, admitted.secret, conditions.dryRun);
+    return { outcome, object: null, name: { kind: 'Secret', namespace, name }, warnings: [] };
+  }
+  checkConditions(admitted, current, conditions);
+  if (conditions.dryRun) return tried(admitted, current);
+  try {
+    return await write(deps, admitted, current);
+  } catch (error) {
+    const code = error instanceof BelayError ? error.code : '';
+    throw ['Conflict', 'AlreadyExists', 'NotFound'].includes(code)
+      ? new Raced('raced', { cause: error })
+      : error;
   }
 }
 
 type AdmittedObject = Extract<Admitted, { kind: 'object' }>;
 
+function checkConditions(
+  { key, expect }: AdmittedObject,
+  current: StoredObject | null,
+  conditions: Conditions,
+): void {
+  const what = `${key.kind} ${key.namespace}/${key.name}`;
+  const version = current?.metadata.resourceVersion;
+  const { ifMatch, absent } = conditions;
+  if (current !== null && absent === 'create') {
+    throw new BelayError('AlreadyExists', `${what} exists already`, {
+      retry: 'never',
+      fix: 'use belay apply to change it',
+    });
+  }
+  if (current !== null && absent === 'if-none-match') throw preconditionFailed(`${what} exists already`);
+  if (ifMatch !== undefined) checkIfMatch(what, current, ifMatch);
+  if (expect.uid !== undefined && current !== null && expect.uid !== current.metadata.uid)
+    throw conflict(`${what} is another object than the one this document was read from`, 'metadata.uid');
+  if (expect.resourceVersion === undefined || expect.resourceVersion === version) return;
+  throw conflict(
+    current === null
+      ? `${what} does not exist any more`
+      : `${what} is at version ${version}, not at ${expect.resourceVersion}: it changed meanwhile`,
+    'metadata.resourceVersion',
+  );
+}
+
+function checkIfMatch(what: string, current: StoredObject | null, ifMatch: string): void {
+  const version = current?.metadata.resourceVersion;
+  if (version === undefined) throw preconditionFailed(`${what} does not exist`);
+  if (ifMatch !== '*' && ifMatch !== version)
+    throw preconditionFailed(`${what} is at version ${version}, not at ${ifMatch}: it changed meanwhile`);
+}
+
+const preconditionFailed = (message: string): BelayError =>
+  new BelayError('PreconditionFailed', message, {
+    retry: 'never',
+    fix: 'read it again and repeat the change on what is there now',
+  });
+
+const conflict = (message: string, field: string): BelayError =>
+  new BelayError('Conflict', message, {
+    retry: 'never',
+    fix: `read it again and repeat the change on what is there now, or leave out ${field} to change it all the same`,
+  });
+
 async function write(
   deps: ApiDeps,
   admitted: AdmittedObject,
   current: StoredObject | null,
-  expect: string | undefined,
 ): Promise<Applied> {
   const { key, spec, labels, annotations, finalizers, warnings } = admitted;
   if (current === null) {
-    if (expect !== undefined)
-      throw new BelayError('Conflict', `${key.kind} ${key.namespace}/${key.name} does not exist any more`, {
-        retry: 'never',
-        fix: 'leave out metadata.resourceVersion to create it',
-      });
     const object = await deps.store.create({ ...key, spec, labels, annotations, finalizers });
     return { outcome: 'created', object, name: key, warnings };
   }
-  const object = await deps.store.update(
-    key,
-    { spec, labels, annotations },
-    expect ?? current.metadata.resourceVersion,
-  );
-  const same = object?.metadata.resourceVersion === current.metadata.resourceVersion;
-  return { outcome: same ? 'unchanged' : 'configured', object, name: key, warnings };
+  const version = current.metadata.resourceVersion;
+  const object = await deps.store.update(key, { spec, labels, annotations }, version);
+  const outcome = object?.metadata.resourceVersion === version ? 'unchanged' : 'configured';
+  return { outcome, object, name: key, warnings };
 }
 
-function dryRun(admitted: AdmittedObject, current: StoredObject | null): Applied {
+/** What would be stored. A new object has no identity yet: those fields are empty and left out of answers. */
+function tried(admitted: AdmittedObject, current: StoredObject | null): Applied {
   const { key, spec, labels, annotations, warnings } = admitted;
   const metadata = current?.metadata ?? {
     namespace: key.namespace,
     name: key.name,
     uid: '',
     generation: 1,
-    resourceVersion: '0',
-    creationTimestamp: new Date(0).toISOString(),
+    resourceVersion: '',
+    creationTimestamp: '',
     deletionTimestamp: null,
     finalizers: [],
-    labels,
-    annotations,
   };
+  const sameSpec = current !== null && isDeepStrictEqual(plain(current.spec), plain(spec));
+  const same =
+    sameSpec &&
+    isDeepStrictEqual(plain(current.metadata.labels), plain(labels)) &&
+    isDeepStrictEqual(plain(current.metadata.annotations), plain(annotations));
+  const generation = current !== null && !sameSpec ? metadata.generation + 1 : metadata.generation;
   const object: StoredObject = {
     kind: key.kind,
-    metadata: { ...metadata, labels, annotations },
+    metadata: { ...metadata, generation, labels, annotations },
     spec,
     status: current?.status ?? null,
   };
-  const outcome =
-    current === null
-      ? 'created'
-      : JSON.stringify(current.spec) === JSON.stringify(spec)
-        ? 'unchanged'
-        : 'configured';
-  return { outcome, object, name: key, warnings };
-}
-
-const exists = (key: ObjectKey): BelayError =>
-  new BelayError('AlreadyExists', `${key.kind} ${key.namespace}/${key.name} exists already`, {
-    retry: 'never',
-    fix: 'use belay apply to change it',
-  });
-
-/** A `v1` Secret: every value is sealed under its own name; nothing of it is kept as an object (S8). */
-async function applySecret(
-  deps: ApiDeps,
-  admitted: Extract<Admitted, { kind: 'secret' }>,
-  dry: boolean,
-): Promise<Applied> {
-  const { namespace, name, values } = admitted.secret;
-  const label = { kind: 'Secret', namespace, name };
-  const known = await deps.secrets.list(namedSecretPrefix(namespace, name));
-  if (dry)
-    return {
-      outcome: known.length === 0 ? 'created' : 'configured',
-      object: null,
-      name: label,
-      warnings: [],
-    };
-  let changed = false;
-  for (const [key, value] of Object.entries(values)) {
-    const path = namedSecret(namespace, name, key);
-    const before = await deps.secrets.get(path);
-    if (before !== null && before.reveal() === value.reveal()) continue;
-    await deps.secrets.put(path, value);
-    changed = true;
-  }
   return {
-    outcome: known.length === 0 ? 'created' : changed ? 'configured' : 'unchanged',
-    object: null,
-    name: label,
-    warnings: [],
+    outcome: current === null ? 'created' : same ? 'unchanged' : 'configured',
+    object,
+    name: key,
+    warnings,
   };
 }
 
+/** As it is stored: plain JSON. */
+const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
 /** Gets an object or NotFound with what there is instead. */
-export async function getObject(deps: ApiDeps, key: ObjectKey): Promise<StoredObject> {
+export async function getObject(deps: Pick<ApiDeps, 'store'>, key: ObjectKey): Promise<StoredObject> {
   const object = await deps.store.get(key);
   if (object !== null) return object;
   const { items } = await deps.store.list({ kind: key.kind, namespace: key.namespace, limit: 5 });
   const others = items.map((o) => o.metadata.name).join(', ');
-  const plural = findKind(key.kind)?.plural ?? key.kind;
-  throw new BelayError('NotFound', `${plural} ${key.namespace}/${key.name} does not exist`, {
+  const info = findKind(key.kind);
+  const place = info?.scope === 'cluster' ? key.name : `${key.namespace}/${key.name}`;
+  throw new BelayError('NotFound', `${info?.plural ?? key.kind} ${place} does not exist`, {
     retry: 'never',
     ...(others === '' ? {} : { fix: `there are: ${others}` }),
   });
 }
 
-/** Marks for deletion. With `keepVolumes` the cluster is suspended instead: volumes and credentials stay (A14.2). */
+/** Marks for deletion; null when it went at once. With `keepVolumes` the cluster is suspended instead (A14.2). */
 export async function deleteObject(
   deps: ApiDeps,
   key: ObjectKey,
-  options: { readonly keepVolumes: boolean; readonly expect?: string | undefined },
+  options: { readonly keepVolumes: boolean; readonly ifMatch?: string | undefined },
 ): Promise<StoredObject | null> {
-  const object = await getObject(deps, key);
-  if (!options.keepVolumes) return deps.store.update(key, { delete: true }, options.expect);
-  if (key.kind !== 'MongoDB')
+  return untilSettled(async () => {
+    const object = await getObject(deps, key);
+    if (options.ifMatch !== undefined)
+      checkIfMatch(`${key.kind} ${key.namespace}/${key.name}`, object, options.ifMatch);
+    const change = options.keepVolumes ? suspension(object) : { delete: true as const };
+    if (key.kind === 'Host') refuseHostInUse(deps, key.name);
+    try {
+      return await deps.store.update(key, change, object.metadata.resourceVersion);
+    } catch (error) {
+      if (error instanceof BelayError && error.code === 'Conflict')
+        throw new Raced('raced', { cause: error });
+      throw error;
+    }
+  });
+}
+
+function suspension(object: StoredObject) {
+  if (object.kind !== 'MongoDB')
     throw new BelayError('Malformed', 'keepVolumes is for kind MongoDB', { retry: 'never' });
   if (object.metadata.deletionTimestamp !== null)
-    throw new BelayError('Conflict', `${key.name} is being deleted with its volumes already`, {
+    throw new BelayError('Conflict', `${object.metadata.name} is being deleted with its volumes already`, {
       retry: 'never',
     });
   const spec = { ...(object.spec as Readonly<Record<string, unknown>>), suspend: true };
-  return deps.store.update(
-    key,
-    { spec, annotations: { ...object.metadata.annotations, [KEPT_ANNOTATION]: 'true' } },
-    options.expect,
-  );
+  return { spec, annotations: { ...object.metadata.annotations, [KEPT_ANNOTATION]: 'true' } };
+}
+
+/** Deleting a host locks its agent out; that must not happen under members nobody could reach any more. */
+function refuseHostInUse(deps: ApiDeps, host: string): void {
+  const members = deps.membersOn(host);
+  if (members.length === 0) return;
+  throw new BelayError('Refused', `host ${host} carries ${members.length} members: ${members.join(', ')}`, {
+    retry: 'never',
+    fix: 'delete those databases first; spec.unschedulable: true keeps new members away meanwhile',
+  });
 }

@@ -1,5 +1,4 @@
 /** `?dryRun=plan`: the production planner over a reading of now, nothing written. */
-import { BelayError } from '../base/error.ts';
 import { desiredFrom, initialState, preview, type State } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { MongoDBSpec } from '../model/index.ts';
@@ -75,12 +74,6 @@ async function previewOf(
   const subject = { object: { ...object, metadata }, desired, state };
   const observed = await deps.provider.observe(subject, false);
   const now = deps.clock.now();
-  if (current === null && observed.services === null && observed.hosts.length === 0) {
-    throw new BelayError('Refused', 'no host has joined, so there is nothing to plan on', {
-      retry: 'later',
-      fix: 'start an agent, or: belay up',
-    });
-  }
   return preview(observed, desired, state, now) as unknown as Json;
 }
 

@@ -8,11 +8,13 @@ type Json = Readonly<Record<string, unknown>>;
 /** An object as the API gives it. */
 export function presentObject(object: StoredObject): Json {
   const { deletionTimestamp, labels, annotations, finalizers, ...rest } = object.metadata;
+  // Of an object that was only tried out, identity and time are empty.
+  const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== ''));
   return {
     apiVersion: API_VERSION,
     kind: object.kind,
     metadata: {
-      ...rest,
+      ...known,
       ...(Object.keys(labels).length > 0 ? { labels } : {}),
       ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
       ...(finalizers.length > 0 ? { finalizers } : {}),
@@ -38,7 +40,7 @@ export function presentList(
   };
 }
 
-/** An event as a read-only object. */
+/** An event as a read-only object; its resourceVersion is its time, from which a watch of events goes on. */
 export function presentEvent(event: StoredEvent): Json {
   return {
     apiVersion: API_VERSION,
@@ -48,7 +50,7 @@ export function presentEvent(event: StoredEvent): Json {
       name: event.id,
       uid: event.id,
       generation: 1,
-      resourceVersion: '0',
+      resourceVersion: String(event.at),
       creationTimestamp: new Date(event.firstAt).toISOString(),
     },
     spec: {
