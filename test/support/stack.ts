@@ -3,7 +3,7 @@
  * on free ports, all killed at the end. Only what a user has is used: executables, the API, the official driver.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createWriteStream, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -40,6 +40,7 @@ export class Stack {
   readonly #env: Readonly<Record<string, string>>;
   readonly #options: StackOptions;
   readonly #processes = new Set<ChildProcess>();
+  #spawned = 0;
   readonly #joined = new Map<string, string>();
   readonly #ports = new Map<string, { api: number; agents: number }>();
   server!: Server;
@@ -143,8 +144,10 @@ export class Stack {
 
   spawn(args: readonly string[], env: Readonly<Record<string, string>> = {}): ChildProcess {
     const child = spawn(BELAY, args, { env: { ...this.#env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-    child.stdout?.resume();
-    child.stderr?.resume();
+    // Logs are kept with the scratch folder, which BELAY_KEEP=1 leaves behind for a look.
+    const log = createWriteStream(path.join(this.dir, `${args[0]}-${this.#spawned++}.log`));
+    child.stdout?.pipe(log, { end: false });
+    child.stderr?.pipe(log, { end: false });
     this.#processes.add(child);
     child.on('exit', () => this.#processes.delete(child));
     return child;
@@ -271,7 +274,8 @@ export class Stack {
       for (const pid of left) kill(pid);
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
-    rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
+    if (process.env['BELAY_KEEP'] === undefined)
+      rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
