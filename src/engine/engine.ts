@@ -2,6 +2,7 @@
 import { asBelayError } from '../base/error.ts';
 import { askedForMore, Informer } from './informer.ts';
 import { LeaseKeeper } from './leases.ts';
+import { CLOSE_PATIENCE } from './limits.ts';
 import { type EngineMetrics, newMetrics } from './metrics.ts';
 import type { Clock, Log, Store } from './ports.ts';
 import type { Reconciler } from './provider.ts';
@@ -87,10 +88,23 @@ export class Engine {
     return this.#queue.idle();
   }
 
+  /** Nothing new starts; what is under way is waited for, not longer than CLOSE_PATIENCE. */
   async close(): Promise<void> {
-    await this.#queue.close();
+    this.leases.stop();
+    await this.#patiently(this.#queue.close());
     await this.leases.close();
     await this.informer.close();
+  }
+
+  #patiently(work: Promise<void>): Promise<void> {
+    const { clock } = this.#options;
+    return new Promise((resolve) => {
+      const cancel = clock.at(clock.now() + CLOSE_PATIENCE, resolve);
+      void work.then(() => {
+        cancel();
+        resolve();
+      });
+    });
   }
 
   async #work(key: string): Promise<number | null> {

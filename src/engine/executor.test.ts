@@ -390,3 +390,37 @@ test('closing hands the leases over: the next control plane needs no wait', asyn
   expect(world.effects[0]?.fence.epoch).toBe(2);
   await two.close();
 });
+
+test('closing in the middle of work starts no further step and waits for what runs, but not for ever', async () => {
+  let release = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const { clock, store, world, start } = scene({
+    perform: async (step, effect) => {
+      if (step.kind === 'make') await held;
+      effect();
+    },
+  });
+  const { metadata } = await createToy(store, 'a', ['x']);
+  const engine = await start('one');
+  const closing = engine.close();
+  await settle();
+  release();
+  await closing;
+  expect(world.effects.map((e) => e.kind)).toEqual(['make']);
+  expect((await store.journal({ clusterUid: metadata.uid, limit: 9 }))[0]?.outcome?.kind).toBe('done');
+
+  const stuck = scene({ perform: () => new Promise<never>(() => {}) });
+  await createToy(stuck.store, 'b', ['x']);
+  const second = await stuck.start('two');
+  let closed = false;
+  void second.close().then(() => {
+    closed = true;
+  });
+  await stuck.clock.advance(4 * SECOND);
+  expect(closed).toBe(false);
+  await stuck.clock.advance(2 * SECOND);
+  expect(closed).toBe(true);
+  await clock.advance(0);
+});

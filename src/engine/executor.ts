@@ -99,6 +99,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     this.#memories.set(uid, memory);
     const pass: Pass<State, Step> = { uid, fence, memory, object };
     for (let round = 0; round < MAX_ROUNDS; round++) {
+      if (this.#options.leases.fence(uid)?.epoch !== fence.epoch) return null;
       const result = await this.#round(pass);
       if (result === GONE) {
         this.#memories.delete(uid);

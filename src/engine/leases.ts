@@ -34,6 +34,7 @@ export class LeaseKeeper {
   readonly #names: readonly string[];
   #held = new Map<number, Held>();
   #cancel: () => void = () => {};
+  #stopped = false;
   #closed = false;
   #renewing: Promise<void> = Promise.resolve();
 
@@ -52,10 +53,16 @@ export class LeaseKeeper {
     return hash(uid) % this.#names.length;
   }
 
+  /** Ends acting: no new effect starts. The leases stay until `close`, so that what is under way can be written down. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
   /** The right to act on this uid now, or null. Ask again before every effect. */
   fence(uid: string): Fence | null {
     const held = this.#held.get(this.partitionOf(uid));
-    return held !== undefined && this.#monotonic() < held.until ? held.fence : null;
+    const good = held !== undefined && !this.#stopped && this.#monotonic() < held.until;
+    return good ? held.fence : null;
   }
 
   /** Partitions held now. */

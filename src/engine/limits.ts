@@ -34,3 +34,8 @@ export const LEASE_MARGIN: Millis = 1 * SECOND;
 export const LEASE_PARTITIONS = 16;
 /** The feed of objects is opened again after this long when it broke. */
 export const WATCH_RETRY: Millis = 1 * SECOND;
+/**
+ * How long closing waits for effects under way. What is not answered by then stays an open intent, which the next holder
+ * of the lease takes up: closing late would only delay the hand-over.
+ */
+export const CLOSE_PATIENCE: Millis = 5 * SECOND;

@@ -4,7 +4,7 @@
  */
 import { createHmac, randomBytes, timingSafeEqual, X509Certificate } from 'node:crypto';
 import { BelayError } from '../base/error.ts';
-import { type Secret, secret } from '../base/secret.ts';
+import type { Secret } from '../base/secret.ts';
 import { DAY, type Millis } from '../base/units.ts';
 import {
   type Desired,
@@ -169,6 +169,3 @@ const certificatePart = (pem: Secret<string>): string =>
 /** SHA-256 over the certificate, hex without colons: what agents report too. */
 const fingerprintOf = (pem: Secret<string>): string =>
   new X509Certificate(certificatePart(pem)).fingerprint256.replaceAll(':', '').toLowerCase();
-
-/** A value that must not be printed, from text at hand. */
-export const hidden = (text: string): Secret<string> => secret(text);

@@ -176,15 +176,33 @@ function readHosts(
   lists: ReadonlyMap<string, readonly ServiceFacts[]> | null,
 ): readonly ObservedHost[] {
   const placed = new Set(state.members.map((member) => member.host));
-  return deps.agents
-    .hosts()
-    .filter((host) => unplaced(state) || placed.has(host.facts.name))
-    .map((host) => {
-      const listed = lists?.get(host.facts.name);
-      // While placing, a host that does not list its services is not one to place on.
-      const connected = host.connected && (lists === null || listed !== undefined);
-      return readHost({ ...host, connected }, deps.informer, listed ?? [], state.uid);
-    });
+  const placing = unplaced(state);
+  const reports = deps.agents.hosts().filter((host) => placing || placed.has(host.facts.name));
+  const read = reports.map((host) => {
+    const listed = lists?.get(host.facts.name);
+    // While placing, a host that does not list its services is not one to place on.
+    const connected = host.connected && (lists === null || listed !== undefined);
+    return readHost({ ...host, connected }, deps.informer, listed ?? [], state.uid);
+  });
+  return placing ? [...read, ...silentHosts(deps, reports)] : read;
+}
+
+/** Hosts that joined once and have not connected since this control plane started: to be waited for, not missing. */
+function silentHosts({ informer }: ObserveDeps, reports: readonly HostReport[]): readonly ObservedHost[] {
+  const known = new Set(reports.map((host) => host.facts.name));
+  return informer
+    .all('Host')
+    .filter((document) => !known.has(document.metadata.name))
+    .map((document) => ({
+      name: document.metadata.name,
+      address: hostSpec(document)?.address ?? document.metadata.name,
+      connected: false,
+      schedulable: isSchedulable(document),
+      fingerprint: null,
+      executables: {},
+      memberCount: 0,
+      portsTaken: [],
+    }));
 }
 
 function readHost(
@@ -198,7 +216,7 @@ function readHost(
   const runtimes = services.filter((service) => service.kind === 'runtime');
   return {
     name: facts.name,
-    address: facts.address,
+    address: hostSpec(document)?.address ?? facts.address,
     connected: report.connected,
     schedulable: isSchedulable(document),
     fingerprint: facts.fingerprint,
@@ -210,8 +228,11 @@ function readHost(
   };
 }
 
-/** A host without a document takes members. */
-function isSchedulable(document: StoredObject | null): boolean {
-  const spec = document?.spec as { readonly unschedulable?: boolean } | undefined;
-  return spec?.unschedulable !== true;
+interface HostSpec {
+  readonly address?: string;
+  readonly unschedulable?: boolean;
 }
+const hostSpec = (document: StoredObject | null): HostSpec | null => document?.spec as HostSpec | null;
+
+/** A host without a document takes members. */
+const isSchedulable = (document: StoredObject | null): boolean => hostSpec(document)?.unschedulable !== true;

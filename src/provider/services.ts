@@ -3,17 +3,20 @@
  * question to its agent; a fleet must not be asked anew for every new cluster.
  */
 import { asBelayError } from '../base/error.ts';
-import { MINUTE, type Millis } from '../base/units.ts';
+import { MINUTE, type Millis, SECOND } from '../base/units.ts';
 import type { ServiceFacts } from '../clusters/index.ts';
 import type { Clock, Log, Platform } from '../engine/ports.ts';
 import { OBSERVATION_LIMIT, within } from './within.ts';
 
 /** What is remembered is asked again after this long, should an event have been lost. */
 const LIFE: Millis = 5 * MINUTE;
+/** A host that did not answer is not asked again for so long, unless it matters to an effect or something happens there. */
+const SILENCE: Millis = 15 * SECOND;
 
 interface Known {
-  readonly items: readonly ServiceFacts[];
-  readonly at: Millis;
+  /** Null: it did not answer. */
+  readonly items: readonly ServiceFacts[] | null;
+  readonly until: Millis;
 }
 
 /** See the head of this file. */
@@ -22,8 +25,7 @@ export class ServiceLists {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #known = new Map<string, Known>();
-  /** Grows with every event of a host, so that an answer from before it is not kept. */
-  readonly #events = new Map<string, number>();
+  readonly #asking = new Map<string, Promise<Known>>();
 
   constructor(platform: Platform, clock: Clock, log: Log) {
     this.#platform = platform;
@@ -31,48 +33,61 @@ export class ServiceLists {
     this.#log = log;
   }
 
-  /** Something happened on the host. */
+  /** Something happened on the host: what is known of it, or being asked, is out of date. */
   changed(host: string): void {
     this.#known.delete(host);
-    this.#events.set(host, (this.#events.get(host) ?? 0) + 1);
+    this.#asking.delete(host);
   }
 
-  /** Services by host; a host that could not be asked is left out. `fresh` ones are asked in any case. */
+  /** Services by host; a host that did not answer is left out. `fresh` ones are asked in any case. */
   async of(
     hosts: readonly string[],
     fresh: ReadonlySet<string>,
   ): Promise<ReadonlyMap<string, readonly ServiceFacts[]>> {
-    const now = this.#clock.now();
-    const stale = hosts.filter((host) => {
-      const known = this.#known.get(host);
-      return fresh.has(host) || known === undefined || now - known.at > LIFE;
-    });
-    if (stale.length > 0) await this.#ask(stale);
     const lists = new Map<string, readonly ServiceFacts[]>();
-    for (const host of hosts) {
-      const known = this.#known.get(host);
-      if (known !== undefined) lists.set(host, known.items);
-    }
+    await Promise.all(
+      hosts.map(async (host) => {
+        const { items } = await this.#list(host, fresh.has(host));
+        if (items !== null) lists.set(host, items);
+      }),
+    );
     return lists;
   }
 
-  async #ask(hosts: readonly string[]): Promise<void> {
-    const before = new Map(hosts.map((host) => [host, this.#events.get(host) ?? 0]));
-    for (const host of hosts) this.#known.delete(host);
+  #list(host: string, fresh: boolean): Known | Promise<Known> {
+    const known = this.#known.get(host);
+    if (!fresh && known !== undefined && this.#clock.now() < known.until) return known;
+    const asked = fresh ? undefined : this.#asking.get(host);
+    return asked ?? this.#ask(host);
+  }
+
+  #ask(host: string): Promise<Known> {
+    const asking = this.#answer(host).then((answer) => {
+      // An event in between has made this answer old: it serves who asked, and is not kept.
+      if (this.#asking.get(host) === asking) {
+        this.#asking.delete(host);
+        this.#known.set(host, answer);
+      }
+      return answer;
+    });
+    this.#asking.set(host, asking);
+    return asking;
+  }
+
+  async #answer(host: string): Promise<Known> {
+    const asked = this.#platform.services([host]);
     try {
       const { items, unreachable } = await within(
         this.#clock,
         OBSERVATION_LIMIT,
-        'services',
-        this.#platform.services(hosts),
+        `services of ${host}`,
+        asked,
       );
-      for (const host of hosts) {
-        if (unreachable.includes(host) || before.get(host) !== (this.#events.get(host) ?? 0)) continue;
-        this.#known.set(host, { items: items.filter((s) => s.host === host), at: this.#clock.now() });
-      }
+      if (!unreachable.includes(host)) return { items, until: this.#clock.now() + LIFE };
     } catch (failure) {
       const error = asBelayError(failure);
-      this.#log.warn('services could not be listed', { code: error.code, error: error.message });
+      this.#log.warn('services could not be listed', { host, code: error.code, error: error.message });
     }
+    return { items: null, until: this.#clock.now() + SILENCE };
   }
 }

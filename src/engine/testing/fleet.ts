@@ -390,7 +390,7 @@ export class FakeFleet implements Agents {
       snapshot: null,
       up: false,
     });
-    return succeeded({ serviceId: id, volumeId: volume.id, host, address: machine.facts.address, port });
+    return succeeded({ serviceId: id, volumeId: volume.id, host, address: spec.address, port });
   }
 
   #newVolume(machine: Machine, spec: ServiceSpec): Volume {
