@@ -139,10 +139,15 @@ export async function up(options: UpOptions): Promise<void> {
   await local.close();
 }
 
-/** Resolves at the first SIGINT or SIGTERM. */
+/** Resolves at the first SIGINT or SIGTERM. Keeps the process alive meanwhile: a lost connection must not end it. */
 export function untilSignal(): Promise<void> {
   return new Promise((resolve) => {
-    process.once('SIGINT', () => resolve());
-    process.once('SIGTERM', () => resolve());
+    const alive = setInterval(() => undefined, 2 ** 30);
+    const stop = (): void => {
+      clearInterval(alive);
+      resolve();
+    };
+    process.once('SIGINT', stop);
+    process.once('SIGTERM', stop);
   });
 }
