@@ -18,6 +18,7 @@ export const NO_SYNC: Sync = {
   sourceCommitted: NOWHERE,
   held: null,
   fetchDeadline: 0,
+  lastBatchAt: 0,
   denied: {},
   forced: null,
   reporting: null,

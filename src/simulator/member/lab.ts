@@ -23,7 +23,9 @@ export interface LabNode {
   readonly host: string;
   state: State;
   up: boolean;
+  /** Everything in its data, in order; the log others can read begins at `logStart`. */
   log: Position[];
+  logStart: number;
   disk: {
     config: ReplicaSetConfig | null;
     vote: { term: number; candidate: number } | null;
@@ -84,6 +86,7 @@ export class Lab {
       state: newMember(this.#memberOptions(host, 0)),
       up: true,
       log: [],
+      logStart: 0,
       disk: { config: null, vote: null, cloning: false, rbid: 1 },
       batches: new Map(),
       life: 1,
@@ -314,9 +317,11 @@ export class Lab {
   #storage(node: LabNode, output: Output) {
     switch (output.kind) {
       case 'serveLog': {
-        const has = node.log.findIndex((entry) => sameOpTime(entry.op, output.after));
+        const has = node.log.findIndex(
+          (entry, index) => index >= node.logStart && sameOpTime(entry.op, output.after),
+        );
         const entries = has < 0 ? [] : node.log.slice(has + 1, has + 101);
-        const oldest = node.log[0]?.op ?? null;
+        const oldest = logView(node).oldest();
         const result =
           has >= 0
             ? ({ kind: 'entries', upTo: entries.at(-1)?.op ?? null, count: entries.length } as const)
@@ -359,13 +364,16 @@ export class Lab {
   #clone(node: LabNode, token: number, from: string): void {
     node.disk.cloning = true;
     node.log = [];
+    node.logStart = 0;
     const source = this.node(from);
-    const begin = source.log.at(-1);
+    const copy = [...source.log];
+    const begin = copy.at(-1);
     this.#later(node, 20, () => {
       if (!source.up || !begin || this.#blocked(node.host, from)) {
         return { kind: 'cloneFailed', token, message: `${from} is not reachable` };
       }
-      node.log = [begin];
+      node.log = copy;
+      node.logStart = copy.length - 1;
       const stopAt = source.log.at(-1)?.op ?? begin.op!;
       return { kind: 'cloned', token, begin, stopAt, sourceRbid: source.disk.rbid };
     });
@@ -419,10 +427,10 @@ type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K>
 
 function logView(node: LabNode): LogView {
   return {
-    oldest: () => node.log[0]?.op ?? null,
+    oldest: () => node.log[node.logStart]?.op ?? null,
     last: () => node.log.at(-1) ?? NOWHERE,
     atOrBefore: (op) => {
-      for (let i = node.log.length - 1; i >= 0; i--) {
+      for (let i = node.log.length - 1; i >= node.logStart; i--) {
         if (compareOpTimes(node.log[i]!.op, op) <= 0) return node.log[i]!.op;
       }
       return null;

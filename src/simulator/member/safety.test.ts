@@ -178,6 +178,19 @@ test('under any schedule of crashes, partitions, losses and commands there is on
   );
 });
 
+const RING: [number, number, number, Action[]] = [
+  3,
+  1,
+  0,
+  [
+    { kind: 'write', who: 0 },
+    { kind: 'isolatePrimary' },
+    { kind: 'run', millis: 368 },
+    { kind: 'heal' },
+    { kind: 'run', millis: 1 },
+  ],
+];
+
 test('when faults end, a set with all members up has one primary again and equal logs', () => {
   fc.assert(
     fc.property(schedule, ([size, seed, , steps]) => {
@@ -197,7 +210,8 @@ test('when faults end, a set with all members up has one primary again and equal
       expect(done).toBe(true);
       expect(observer.breaches).toEqual([]);
     }),
-    { numRuns: 60, seed: 20_240_602 },
+    // The example once left two followers following each other.
+    { numRuns: 60, seed: 20_240_602, examples: [[RING]] },
   );
 });
 

@@ -43,6 +43,10 @@ export const FETCH_WAIT = 5_000;
 const FETCH_GRACE = 5_000;
 /** A source that failed is left alone for this long. */
 const DENY_MILLIS = 2_000;
+/** A chain that brought nothing for this long may be a ring. */
+const STUCK_MILLIS = 10_000;
+/** One whose log begins too late. */
+const STALE_DENY_MILLIS = 60_000;
 const RETRY_MILLIS = 200;
 /** A source that is this far behind the primary is not taken at first try. */
 const MAX_SOURCE_LAG_SECS = 30;
@@ -112,6 +116,7 @@ function setSource(turn: Turn, peer: Peer | null, info: string): void {
     held: null,
     sourceApplied: null,
     sourceCommitted: NOWHERE,
+    lastBatchAt: now,
     info,
     infoAt: info === s.sync.info ? s.sync.infoAt : now,
   };
@@ -155,7 +160,7 @@ export function follow(turn: Turn) {
   if (s.sync.token === null && s.applied.op !== null && now >= s.sync.retryAt) fetch(turn, s.applied.op);
 }
 
-/** A better source exists: asked for, or the primary while this one has nothing for us. */
+/** Leaves a source that is gone, that is no longer allowed, or that brings nothing while another would. */
 function reconsider(turn: Turn) {
   const { s } = turn;
   const { source, sourceId, forced } = s.sync;
@@ -166,17 +171,34 @@ function reconsider(turn: Turn) {
   if (peer.up && !readable(peer) && peer.state !== STATES.UNKNOWN) {
     return dropSource(turn, `${source} is not readable`, 0);
   }
-  const primaryOnly = s.config?.settings.chainingAllowed === false && s.leader === null;
-  if (s.primaryId < 0 || sourceId === s.primaryId || s.leader !== null) return;
-  const primary = s.peers[s.primaryId];
-  if (!primary || !usable(turn, primary, false)) {
-    return primaryOnly ? dropSource(turn, 'chaining is not allowed', 0) : undefined;
+  if (sourceId === s.primaryId) return;
+  const primary = s.leader === null ? s.peers[s.primaryId] : undefined;
+  if (s.config?.settings.chainingAllowed === false && primary) {
+    return dropSource(turn, 'chaining is not allowed', 0);
   }
-  // A follower of another follower is fine while that one brings news; one that has no source of its own is not.
-  if (primaryOnly || (peer.syncingTo === '' && reached(s.applied.op, peer.position.op))) {
-    setSource(turn, null, '');
-  }
+  if (brings(turn, peer, primary)) return;
+  setSource(turn, null, '');
 }
+
+/**
+ * Following a follower is fine while it is ahead. One that is not, and has no source of its own or only us, is left for the
+ * primary; any other (a longer ring) when somebody has been ahead of us for a while.
+ */
+function brings(turn: Turn, source: Peer, primary: Peer | undefined): boolean {
+  const { s, now } = turn;
+  if (!reached(s.applied.op, source.position.op)) return true;
+  const idle = source.syncingTo === '' || source.syncingTo === selfHost(s);
+  if (idle && primary && usable(turn, primary, false)) return false;
+  return !((idle || now - s.sync.lastBatchAt > STUCK_MILLIS) && othersAhead(turn, source));
+}
+
+const othersAhead = (turn: Turn, source: Peer): boolean =>
+  peersOf(turn.s).some(
+    (peer) =>
+      peer.id !== source.id &&
+      usable(turn, peer, false) &&
+      compareOpTimes(peer.position.op, turn.s.applied.op) > 0,
+  );
 
 function fetch(turn: Turn, after: OpTime): void {
   const { s, now } = turn;
@@ -253,7 +275,7 @@ function onBatch(turn: Turn, token: number, reply: FetchReply) {
 }
 
 function apply(turn: Turn, token: number, upTo: OpTime): void {
-  turn.s.sync = { ...turn.s.sync, applying: upTo, held: null };
+  turn.s.sync = { ...turn.s.sync, applying: upTo, held: null, lastBatchAt: turn.now };
   emit(turn, { kind: 'apply', token, upTo });
 }
 
@@ -265,9 +287,11 @@ function releaseHeld(turn: Turn): void {
 function onTooStale(turn: Turn) {
   const { s } = turn;
   if (s.initialSync !== null) return failInitialSync(turn, 'the sync source no longer has the oplog needed');
+  dropSource(turn, 'too stale to catch up', STALE_DENY_MILLIS);
+  // Another source's log may reach further back.
+  if (chooseSource(turn) !== null) return;
   if (!s.sync.tooStale) note(turn, 'E', 'REPL', 21152, 'We are too stale to use any sync source', {});
   s.sync = { ...s.sync, tooStale: true };
-  dropSource(turn, 'too stale to catch up', 60_000);
   if (s.follower === 'SECONDARY' && s.leader === null) setFollower(turn, 'RECOVERING');
 }
 

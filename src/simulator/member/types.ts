@@ -256,6 +256,7 @@ export interface Sync {
   /** A batch waiting for its delay (secondaryDelaySecs). */
   readonly held: { readonly token: number; readonly upTo: OpTime; readonly at: Millis } | null;
   readonly fetchDeadline: Millis;
+  readonly lastBatchAt: Millis;
   /** host → until when it is not chosen. */
   readonly denied: Readonly<Record<string, Millis>>;
   readonly forced: string | null;

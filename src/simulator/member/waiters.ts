@@ -43,7 +43,8 @@ function holds(s: State, waiter: WriteWaiter): boolean {
     case 'majority':
       return reached(s.committed.op, op);
     case 'mode': {
-      const mode = s.config?.settings.getLastErrorModes[need.mode] ?? {};
+      const mode = s.config?.settings.getLastErrorModes[need.mode];
+      if (!mode) return false;
       const has = (member: MemberConfig): boolean => reached(positionOf(s, member.id), op);
       return Object.entries(mode).every(([tag, count]) => tagValues(s, tag, has) >= count);
     }
