@@ -36,6 +36,7 @@ test('a vote is saved before it is answered, is given once per term, and survive
   const first = ask(state, voteFrom(state), lab.now);
   expect(first.reply).toMatchObject({ kind: 'vote', granted: true });
   const kinds = first.outputs.map((output) => output.kind);
+  expect(kinds).toContain('saveVote');
   expect(kinds.indexOf('saveVote')).toBeLessThan(kinds.indexOf('answerPeer'));
   const second = ask(first.state, voteFrom(state, { candidateIndex: 0 }), lab.now);
   expect(second.reply).toMatchObject({

@@ -95,7 +95,7 @@ const ENDS_TRANSACTION: ReadonlySet<string> = new Set(['commitTransaction', 'abo
 /** Replies of these codes carry the topologyVersion, so that drivers know which state the error speaks of. */
 const STATE_CODES: ReadonlySet<number> = new Set([10107, 13435, 13436, 189, 11602, 11600, 91]);
 /** Their `maxTimeMS` is a waiting time of their own, no limit on the command. */
-const OWN_MAX_TIME: ReadonlySet<string> = new Set(['getMore']);
+const OWN_MAX_TIME: ReadonlySet<string> = new Set(['getMore', 'replSetReconfig']);
 const HIDDEN_FIELDS = ['pwd', 'payload'];
 const NO_SIGNATURE = { hash: new Binary(Buffer.alloc(20), 0), keyId: Long.ZERO };
 
