@@ -32,8 +32,6 @@ export const PROBE_FIRST: Millis = 50;
 export const PROBE_CAP: Millis = 1 * SECOND;
 /** One observation, whatever it asks (A7.1). */
 export const OBSERVE_TIMEOUT: Millis = 4 * SECOND;
-/** How long the server may hold a hello until something changes. */
-export const HELLO_WAIT: Millis = 10 * SECOND;
 /** Looks at a set in which something is going on, at first … */
 export const STATUS_FIRST: Millis = 500;
 /** … slowing down to this, which is also how often a quiet set is asked for its lag. */
@@ -53,6 +51,8 @@ export const LOGIN_RETRY_FIRST: Millis = 250;
 export const LOGIN_RETRY_CAP: Millis = 10 * SECOND;
 /** Connections and clients for commands close after this long without use. */
 export const CLIENT_IDLE: Millis = 60 * SECOND;
+/** Authorities whose TLS context is kept: one per installation, two while it changes. */
+export const CONTEXTS_KEPT = 8;
 /** Disk sizes, host facts and logs are looked at this often. */
 export const HOUSEKEEPING: Millis = 30 * SECOND;
 /** Free space is reported in steps of this part of the whole, so that a busy disk is no stream of reports. */

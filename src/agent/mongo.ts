@@ -1,10 +1,11 @@
 /** Connections to this host's own members over loopback, with the official driver. */
 import { connect } from 'node:net';
-import { MongoClient, type MongoClientOptions, MongoServerError } from 'mongodb';
-import type { Millis } from '../base/units.ts';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import { type Document, MongoClient, type MongoClientOptions, MongoServerError } from 'mongodb';
+import { HOUR, type Millis } from '../base/units.ts';
 import type { CommandOutcome, Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
-import { CLIENT_IDLE } from './limits.ts';
+import { CLIENT_IDLE, CONTEXTS_KEPT } from './limits.ts';
 
 /** Where a member listens; TLS exactly when the snapshot it runs with says so (TLS-08). */
 export interface Endpoint {
@@ -19,19 +20,31 @@ export const endpointOf = (snapshot: MemberSnapshot): Endpoint => ({
 
 /** Nothing here waits long: the process is on this machine. */
 const SELECTION: Millis = 3_000;
-const HEARTBEAT: Millis = 60_000;
+/** For practical purposes never: a streaming monitor needs no regular checks, and nobody else should pay for any. */
+const NEVER: Millis = 24 * HOUR;
+
+/** Called with every hello the server pushes, and once when the stream breaks. */
+export interface HelloStream {
+  readonly hello: (reply: Document) => void;
+  readonly broken: (failure: Error) => void;
+}
 
 /**
- * A client for one member. It costs next to nothing while idle: no streaming monitor, one check a minute, connections
- * that close when unused. The certificate must come from our authority; its names are not checked on loopback, since
- * SCRAM proves both sides.
+ * A client for one member. It costs next to nothing while idle: no regular checks, and connections that close when
+ * unused. With a stream the driver's monitor holds one connection on which the server pushes a hello whenever something
+ * changes. The certificate must come from our authority; its names are not checked on loopback, since SCRAM proves both
+ * sides.
  */
-export function openClient(endpoint: Endpoint, login: Login | null): MongoClient {
+export function openClient(
+  endpoint: Endpoint,
+  login: Login | null,
+  stream: HelloStream | null = null,
+): MongoClient {
   const options: MongoClientOptions = {
     appName: 'belay-agent',
     directConnection: true,
-    serverMonitoringMode: 'poll',
-    heartbeatFrequencyMS: HEARTBEAT,
+    serverMonitoringMode: stream === null ? 'poll' : 'stream',
+    heartbeatFrequencyMS: NEVER,
     serverSelectionTimeoutMS: SELECTION,
     connectTimeoutMS: SELECTION,
     minPoolSize: 0,
@@ -46,7 +59,29 @@ export function openClient(endpoint: Endpoint, login: Login | null): MongoClient
       ? {}
       : { auth: { username: login.user, password: login.password.reveal() }, authSource: login.db }),
   };
-  return new MongoClient(`mongodb://127.0.0.1:${endpoint.port}/`, options);
+  const client = new MongoClient(`mongodb://127.0.0.1:${endpoint.port}/`, options);
+  if (endpoint.caPem !== null) shareTls(client, endpoint.caPem);
+  if (stream !== null) {
+    client.on('serverHeartbeatSucceeded', (event) => stream.hello(event.reply));
+    client.on('serverHeartbeatFailed', (event) => stream.broken(event.failure));
+  }
+  return client;
+}
+
+const contexts = new Map<string, SecureContext>();
+
+/**
+ * One TLS context for all members under one authority. The driver passes this option on to Node's TLS but knows no way to
+ * set it; without it every connection of every member keeps a parsed copy of the authority.
+ */
+function shareTls(client: MongoClient, caPem: string): void {
+  let context = contexts.get(caPem);
+  if (!context) {
+    if (contexts.size >= CONTEXTS_KEPT) contexts.clear();
+    context = createSecureContext({ ca: caPem });
+    contexts.set(caPem, context);
+  }
+  (client.options as { secureContext?: SecureContext }).secureContext = context;
 }
 
 /** Whether anybody listens on this port of the machine; far cheaper than a driver's attempt. */

@@ -1,20 +1,18 @@
 /**
- * Watches one member's database over loopback. The server itself says when something changes: a hello that it holds until
- * then. Status and configuration are read after such a change, and at a slow pace for what makes no change (lag, peers).
- * A quiet member costs one held hello and one status in ten seconds, and no report.
+ * Watches one member's database over loopback. The server itself says when something changes: it pushes a hello over the
+ * driver's monitor. Status and configuration are read after such a change, and at a slow pace for what makes none (lag,
+ * peers). A quiet member costs one status in ten seconds, and no report.
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { Long } from 'bson';
 import type { Document, MongoClient } from 'mongodb';
 import type { Millis } from '../base/units.ts';
 import type { DatabaseFacts, PeerFacts, ReplSetConfig } from '../clusters/facts.ts';
-import type { MemberSnapshot } from '../clusters/snapshot.ts';
+import type { Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
 import { plain } from './commands/members.ts';
 import {
   FCV_EVERY,
-  HELLO_WAIT,
   LAG_CONFIRM,
   LOGIN_RETRY_CAP,
   LOGIN_RETRY_FIRST,
@@ -58,12 +56,18 @@ interface Seen {
   usersExist: boolean | null;
 }
 
+/** A client and the newest hello its monitor got. */
+interface Watched {
+  readonly client: MongoClient;
+  hello: Document | null;
+}
+
 export class Observer {
   readonly #options: ObserverOptions;
   readonly #lags = new Map<number, LagMemory>();
   #facts: DatabaseFacts | null = null;
   #snapshot: MemberSnapshot | null = null;
-  #client: MongoClient | null = null;
+  #watched: Watched | null = null;
   #loggedIn = false;
   #seen: Seen | null = null;
   /** Changes with every start and loss; what belongs to an older one ends by itself. */
@@ -126,8 +130,8 @@ export class Observer {
     this.#round++;
     this.#cancelPoll();
     this.#cancelProbe();
-    dropClient(this.#client);
-    this.#client = null;
+    dropClient(this.#watched?.client ?? null);
+    this.#watched = null;
     this.#loggedIn = false;
     this.#seen = null;
     this.#refreshing = false;
@@ -166,16 +170,15 @@ export class Observer {
   async #open(round: number): Promise<void> {
     const snapshot = this.#snapshot;
     if (!snapshot) return;
-    const client = openClient(endpointOf(snapshot), null);
-    this.#client = client;
+    const watched = this.#connect(snapshot, null);
+    this.#watched = watched;
     try {
-      const admin = client.db('admin');
-      const reply = await this.#bounded(admin.command({ hello: 1 }));
-      const build = await this.#bounded(admin.command({ buildInfo: 1 }));
+      // The driver sends nothing before its monitor had a first hello, so there is one when this answers.
+      const build = await this.#bounded(watched.client.db('admin').command({ buildInfo: 1 }));
       if (round !== this.#round) return;
       this.#seen = {
         binaryVersion: String(build['psmdbVersion'] ?? build['version'] ?? ''),
-        hello: readHello(reply),
+        hello: readHello(watched.hello ?? {}),
         status: null,
         config: null,
         fcv: null,
@@ -184,51 +187,35 @@ export class Observer {
       };
       this.#options.answered();
       this.#combine();
-      void this.#listen(round, reply);
       void this.#refresh(round);
     } catch (failure) {
       this.#lose(round, failure);
     }
   }
 
+  /** A client whose hellos count as long as it is the one in use; the newest is kept for the moment it becomes that. */
+  #connect(snapshot: MemberSnapshot, login: Login | null): Watched {
+    const round = this.#round;
+    const client = openClient(endpointOf(snapshot), login, {
+      hello: (reply) => {
+        watched.hello = reply;
+        if (watched === this.#watched) this.#take(round, reply);
+      },
+      broken: (failure) => {
+        if (watched === this.#watched) this.#lose(round, failure);
+      },
+    });
+    const watched: Watched = { client, hello: null };
+    return watched;
+  }
+
   // ── hello ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  /** Asks again and again; the server holds each question until its answer would be another one. */
-  async #listen(round: number, first: Document): Promise<void> {
-    let last = first;
-    while (round === this.#round) {
-      const client = this.#client;
-      try {
-        const reply = await this.#ask(client as MongoClient, last);
-        if (round !== this.#round) return;
-        const changed = !isDeepStrictEqual(versionOf(reply), versionOf(last));
-        last = reply;
-        if (!changed && versionOf(reply) !== null) continue;
-        this.#take(round, reply);
-      } catch (failure) {
-        // The client was changed for one that is logged in: the question is asked again there.
-        if (client !== this.#client) continue;
-        this.#lose(round, failure);
-      }
-    }
-  }
-
-  #ask(client: MongoClient, last: Document): Promise<Document> {
-    const topologyVersion = versionOf(last);
-    const db = client.db('admin');
-    if (topologyVersion === null)
-      return this.#pause(STATUS_FIRST).then(() => this.#bounded(db.command({ hello: 1 })));
-    return this.#bounded(
-      db.command({ hello: 1, topologyVersion, maxAwaitTimeMS: HELLO_WAIT }),
-      HELLO_WAIT + OBSERVE_TIMEOUT,
-    );
-  }
 
   #take(round: number, reply: Document): void {
     const seen = this.#seen;
-    if (!seen) return;
+    if (!seen || round !== this.#round) return;
     const hello = readHello(reply);
-    if (isDeepStrictEqual(hello, seen.hello) && versionOf(reply) === null) return;
+    if (isDeepStrictEqual(hello, seen.hello)) return;
     seen.hello = hello;
     this.#pace = STATUS_FIRST;
     this.#combine();
@@ -289,10 +276,10 @@ export class Observer {
 
   async #read(): Promise<void> {
     const seen = this.#seen;
-    if (!seen || !this.#client) return;
-    if (!this.#loggedIn) await this.#readAsStranger(seen, this.#client);
+    if (!seen || !this.#watched) return;
+    if (!this.#loggedIn) await this.#readAsStranger(seen, this.#watched.client);
     if (!this.#loggedIn && seen.usersExist === true) await this.#logIn(seen);
-    if (this.#loggedIn) await this.#readAsMonitor(seen, this.#client);
+    if (this.#loggedIn) await this.#readAsMonitor(seen, this.#watched.client);
   }
 
   /**
@@ -317,7 +304,8 @@ export class Observer {
     const snapshot = this.#snapshot;
     if (!snapshot || clock.now() < this.#loginAt) return;
     const round = this.#round;
-    const client = openClient(endpointOf(snapshot), snapshot.monitor);
+    const watched = this.#connect(snapshot, snapshot.monitor);
+    const { client } = watched;
     try {
       await this.#bounded(client.db('admin').command({ connectionStatus: 1 }));
     } catch (failure) {
@@ -333,20 +321,24 @@ export class Observer {
       dropClient(client);
       return;
     }
-    const before = this.#client;
-    this.#client = client;
+    this.#use(watched);
     this.#loggedIn = true;
     seen.authenticated = true;
-    dropClient(before);
   }
 
   /** The login is no good (any more): look as a stranger until one is. */
   #logOut(): void {
     const snapshot = this.#snapshot;
     if (!this.#loggedIn || !snapshot) return;
-    dropClient(this.#client);
-    this.#client = openClient(endpointOf(snapshot), null);
+    this.#use(this.#connect(snapshot, null));
     this.#loggedIn = false;
+  }
+
+  #use(watched: Watched): void {
+    const before = this.#watched;
+    this.#watched = watched;
+    dropClient(before?.client ?? null);
+    if (watched.hello) this.#take(this.#round, watched.hello);
   }
 
   async #readAsMonitor(seen: Seen, client: MongoClient): Promise<void> {
@@ -441,18 +433,6 @@ export class Observer {
       answer.then(resolve, reject).finally(cancel);
     });
   }
-
-  #pause(wait: Millis): Promise<void> {
-    const { clock } = this.#options;
-    return new Promise((resolve) => clock.at(clock.now() + wait, resolve));
-  }
-}
-
-/** The server's counter of changes; a Long on the wire, whatever the driver made of it. */
-function versionOf(reply: Document): { readonly processId: unknown; readonly counter: Long } | null {
-  const version = reply['topologyVersion'] as { processId?: unknown; counter?: unknown } | undefined;
-  if (!version?.processId) return null;
-  return { processId: version.processId, counter: Long.fromValue(version.counter as number) };
 }
 
 /** `{version}` of the parameter; while it is being raised there is a `targetVersion` too, which is not reached yet. */
