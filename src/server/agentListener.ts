@@ -6,13 +6,12 @@ import { hostname } from 'node:os';
 import { asBelayError, BelayError } from '../base/error.ts';
 import { DAY, type Millis } from '../base/units.ts';
 import { type AgentServer, createJoinHandler, type JoinAnswer } from '../channel/index.ts';
-import type { CertificateAuthority, Store } from '../engine/ports.ts';
+import type { CertificateAuthority, Clock, Log, Store } from '../engine/ports.ts';
 import type { Tokens } from '../security/tokens.ts';
+import { isWildcard, ownCertificate } from './ownCertificate.ts';
 
 /** Agents' certificates: renewed by themselves at a third of their life. */
 const HOST_CERTIFICATE_LIFE: Millis = 90 * DAY;
-/** Of the agents' listener: made anew at every start. */
-const SERVER_CERTIFICATE_LIFE: Millis = 365 * DAY;
 /** Body of a join request. */
 const JOIN_BODY_LIMIT = 64 * 1024;
 
@@ -70,30 +69,20 @@ export async function listenForAgents(
     readonly ca: CertificateAuthority;
     readonly tokens: Tokens;
     readonly agents: AgentServer;
+    readonly clock: Clock;
+    readonly log: Log;
   },
 ): Promise<AgentListener> {
   const { store, ca, tokens, agents } = parts;
   const { host, port } = options.agentListen;
-  const wildcard = host === '0.0.0.0' || host === '::';
-  const names = [
-    'localhost',
-    '127.0.0.1',
-    '::1',
-    hostname(),
-    ...(wildcard ? [] : [host]),
-    ...(options.agentNames ?? []),
-    ...namesOf(options.agentUrls ?? []),
-  ];
-  const own = await ca.issue({
+  const own = await ownCertificate(parts, {
     commonName: 'belay',
-    names: [...new Set(names)],
-    usages: ['server'],
-    validForMillis: SERVER_CERTIFICATE_LIFE,
+    names: [host, ...(options.agentNames ?? []), ...namesOf(options.agentUrls ?? [])],
+    clientCa: ca.caPem,
   });
-  const pem = own.combinedPem.reveal();
   const server = createServer({
-    key: pem,
-    cert: pem,
+    key: own.pem,
+    cert: own.pem,
     ca: ca.caPem,
     requestCert: true,
     rejectUnauthorized: false,
@@ -113,9 +102,17 @@ export async function listenForAgents(
   });
   server.on('request', (request, response) => void answer(request, response, ca.caPem, join));
   await listen(server, host, port);
-  if (urls.length === 0) urls = [`https://${wildcard ? hostname() : bracketed(host)}:${portOf(server)}`];
+  if (urls.length === 0)
+    urls = [`https://${isWildcard(host) ? hostname() : bracketed(host)}:${portOf(server)}`];
   agents.attachTo(server);
-  return { urls, close: () => closeServer(server) };
+  const stop = own.keep(server);
+  return {
+    urls,
+    close: () => {
+      stop();
+      return closeServer(server);
+    },
+  };
 }
 
 /** Host names of URLs, as certificates have them: the name that others connect to must be one of them. `Usage` (never). */

@@ -93,7 +93,7 @@ async function compose(
     renew: async (host, csrPem) => ({ ...(await certifyHost(ca, host, csrPem)), caPem: ca.caPem }),
   });
   undo.push(() => agents.close());
-  const listener = await listenForAgents(options, { store, ca, tokens, agents });
+  const listener = await listenForAgents(options, { store, ca, tokens, agents, clock, log });
   undo.push(() => listener.close());
   const platform = new HostsPlatform(agents);
   const common = { engine, store, secrets, ca, agents, platform, clock, log, installation };

@@ -2,19 +2,22 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { hostname } from 'node:os';
 import path from 'node:path';
 import { BelayError } from '../base/error.ts';
-import { DAY } from '../base/units.ts';
 import type { Log } from '../engine/ports.ts';
 import { atomicWriteFile } from '../security/files.ts';
 import { loadMasterKey } from '../security/master-key.ts';
+import type { MasterKey } from '../security/seal.ts';
+import { hasMasterKey } from '../security/secrets.ts';
+import { openStore } from '../store/open.ts';
 import { namesOf } from './agentListener.ts';
-import { buildApi } from './api.ts';
+import { buildApi, type ServerFactory } from './api.ts';
+import { systemClock } from './clock.ts';
 import { type ControlPlane, openControlPlane } from './controlplane.ts';
 import type { ApiDeps, JoinInvitation } from './deps.ts';
 import { masterKeyFile, storeUrlOf } from './masterKey.ts';
 import { makeMetrics } from './metrics.ts';
+import { ownCertificate } from './ownCertificate.ts';
 
 export interface Address {
   readonly host: string;
@@ -40,6 +43,8 @@ export interface RunningServer {
   readonly agentUrls: readonly string[];
   readonly caFingerprint: string;
   readonly caPem: string;
+  /** The same in a file, for clients that connect over TLS. */
+  readonly caFile: string;
   /** File with an admin token, made at the first start. */
   readonly tokenFile: string;
   readonly controlPlane: ControlPlane;
@@ -60,12 +65,13 @@ export function parseAddress(text: string): Address {
   return { host: match[1] ?? (match[2] === '' || match[2] === undefined ? '0.0.0.0' : match[2]), port };
 }
 
-const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost']);
+/** Whether an address to listen on is reached from this machine only. */
+export const isLoopback = (host: string): boolean => /^(localhost|::1|127(\.\d+){3})$/.test(host);
 
 /** Opens everything; when the API cannot listen, everything is closed again. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { dataDir, listen, log } = options;
-  if (!options.tls && !LOOPBACK.has(listen.host)) {
+  if (!options.tls && !isLoopback(listen.host)) {
     throw new BelayError('Usage', `the API would be served without TLS on ${listen.host}`, {
       retry: 'never',
       fix: 'add --tls, or listen on 127.0.0.1',
@@ -73,12 +79,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const storeUrl = options.storeUrl ?? storeUrlOf(dataDir);
-  const keyFile = options.masterKeyFile ?? masterKeyFile(dataDir);
-  // A new key would not open what is sealed already: only an installation without a store gets one.
-  const create =
-    options.masterKeyFile === undefined &&
-    (options.storeUrl !== undefined || !existsSync(path.join(dataDir, 'belay.db')));
-  const masterKey = await loadMasterKey({ file: keyFile, create, environment: process.env });
+  const masterKey = await findMasterKey(options, storeUrl);
   const controlPlane = await openControlPlane({
     storeUrl,
     dataDir,
@@ -96,16 +97,36 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
 }
 
+/** A new key could not open what is sealed already: a key file is made only for a store that never had a key. */
+async function findMasterKey(options: ServerOptions, storeUrl: string): Promise<MasterKey> {
+  const file = options.masterKeyFile ?? masterKeyFile(options.dataDir);
+  const sources = { file, environment: process.env };
+  if (existsSync(file) || options.masterKeyFile !== undefined) return loadMasterKey(sources);
+  const store = await openStore(storeUrl, { clock: systemClock });
+  const known = await hasMasterKey(store).finally(() => store.close());
+  return loadMasterKey({ ...sources, create: !known });
+}
+
 async function serve(options: ServerOptions, controlPlane: ControlPlane): Promise<RunningServer> {
   const { listen, log } = options;
+  const { caPem } = controlPlane.ca;
   const deps = apiDeps(options, controlPlane);
   const tokenFile = await ensureAdminToken(options.dataDir, controlPlane);
-  const tls = options.tls ? await apiCertificate(controlPlane, listen.host, options.publicUrls ?? []) : null;
-  const app = buildApi(
-    deps,
-    controlPlane.ca.caPem,
-    tls === null ? null : (handler) => createHttpsServer({ key: tls, cert: tls }, handler),
-  );
+  const caFile = path.join(options.dataDir, 'ca.pem');
+  await atomicWriteFile(caFile, caPem, 0o644);
+  // For every name this machine is known by: people connect to the API by the same ones as agents.
+  const names = [listen.host, ...namesOf(options.publicUrls ?? [])];
+  const own = options.tls ? await ownCertificate(controlPlane, { commonName: 'belay-api', names }) : null;
+  let stop = (): void => {};
+  const factory: ServerFactory | null =
+    own === null
+      ? null
+      : (handler) => {
+          const server = createHttpsServer({ key: own.pem, cert: own.pem }, handler);
+          stop = own.keep(server);
+          return server;
+        };
+  const app = buildApi(deps, caPem, factory);
   try {
     await app.listen({ host: listen.host, port: listen.port });
   } catch (failure) {
@@ -122,17 +143,19 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
   }
   const port = (app.server.address() as AddressInfo).port;
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
-  const url = `${tls === null ? 'http' : 'https'}://${host}:${port}`;
+  const url = `${own === null ? 'http' : 'https'}://${host}:${port}`;
   log.info('serving', { url, agents: controlPlane.agentUrls });
   return {
     url,
     agentUrls: controlPlane.agentUrls,
     caFingerprint: controlPlane.caFingerprint,
-    caPem: controlPlane.ca.caPem,
+    caPem,
+    caFile,
     tokenFile,
     controlPlane,
     createJoinToken: deps.createJoinToken,
     close: async () => {
+      stop();
       await app.close();
       await controlPlane.close();
     },
@@ -141,7 +164,7 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
 
 function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
   const { store, secrets, agents, clock, log, tokens, engine, provider } = controlPlane;
-  const metrics = makeMetrics({ engine: engine.metrics, agents, store });
+  const metrics = makeMetrics({ engine, agents, store });
   return {
     store,
     secrets,
@@ -163,6 +186,7 @@ function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
     },
     membersOn: (host) => provider.membersOn(host),
     metrics: () => metrics.text(),
+    counted: metrics.counted,
     ready: () => controlPlane.ready(),
     version: options.version,
   };
@@ -182,21 +206,4 @@ async function ensureAdminToken(dataDir: string, { tokens }: ControlPlane): Prom
   const made = await tokens.createApiToken({ name: 'first admin', role: 'admin', validFor: null });
   await atomicWriteFile(file, `${made.token.reveal()}\n`, 0o600);
   return file;
-}
-
-/** For every name this machine is known by: people connect to the API by the same one as agents. */
-async function apiCertificate(
-  { ca }: ControlPlane,
-  host: string,
-  publicUrls: readonly string[],
-): Promise<string> {
-  const own = host === '0.0.0.0' || host === '::' ? [] : [host];
-  const names = ['localhost', '127.0.0.1', '::1', hostname(), ...own, ...namesOf(publicUrls)];
-  const issued = await ca.issue({
-    commonName: 'belay-api',
-    names: [...new Set(names)],
-    usages: ['server'],
-    validForMillis: 365 * DAY,
-  });
-  return issued.combinedPem.reveal();
 }
