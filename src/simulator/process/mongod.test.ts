@@ -29,7 +29,7 @@ async function withClient<T>(
   options: MongoClientOptions = {},
 ): Promise<T> {
   const client = new MongoClient(`mongodb://127.0.0.1:${server.port}/`, {
-    serverSelectionTimeoutMS: 5000,
+    serverSelectionTimeoutMS: 15_000,
     ...options,
   });
   try {
@@ -39,7 +39,7 @@ async function withClient<T>(
   }
 }
 
-test('the official driver finds a standalone that says it is a simulator', async () => {
+test.concurrent('the official driver finds a standalone that says it is a simulator', async () => {
   const server = await workshop.start(standalone());
   await withClient(server, async (client) => {
     const admin = client.db('admin');
@@ -76,7 +76,7 @@ test('the official driver finds a standalone that says it is a simulator', async
   expect(await server.stop()).toBe(0);
 });
 
-test('compression with zlib and with the server in the middle of a stream works', async () => {
+test.concurrent('compression with zlib and with the server in the middle of a stream works', async () => {
   const server = await workshop.start(standalone());
   await withClient(
     server,
@@ -95,7 +95,7 @@ test('compression with zlib and with the server in the middle of a stream works'
   await server.stop();
 });
 
-test('the log is JSON in the columns of the server, from the first line to the exit code', async () => {
+test.concurrent('the log is JSON in the columns of the server, from the first line to the exit code', async () => {
   const server = await workshop.start(standalone());
   expect(await server.stop()).toBe(0);
   const ids = server.log().map((line) => line.id);
@@ -110,7 +110,7 @@ test('the log is JSON in the columns of the server, from the first line to the e
   }
 });
 
-test('kill -9 loses nothing that was acknowledged, and the next start says what happened', async () => {
+test.concurrent('kill -9 loses nothing that was acknowledged, and the next start says what happened', async () => {
   const folder = workshop.folder();
   const first = await workshop.start(standalone(folder));
   await withClient(first, (client) => client.db('t').collection<{ _id: number }>('c').insertOne({ _id: 7 }));
@@ -125,7 +125,7 @@ test('kill -9 loses nothing that was acknowledged, and the next start says what 
   expect(statSync(`${folder}/mongod.lock`).size).toBe(0);
 });
 
-test('start-up failures end with the exit codes of the server', async () => {
+test.concurrent('start-up failures end with the exit codes of the server', async () => {
   const folder = workshop.folder();
   const server = await workshop.start(standalone(folder));
   const taken = String(server.port);
@@ -173,7 +173,7 @@ test('start-up failures end with the exit codes of the server', async () => {
   await server.stop();
 });
 
-test('only one of two processes that start at once gets a folder', async () => {
+test.concurrent('only one of two processes that start at once gets a folder', async () => {
   const folder = workshop.folder();
   const outcomes = await Promise.allSettled([1, 2, 3].map(() => workshop.start(standalone(folder))));
   const started = outcomes.filter((outcome) => outcome.status === 'fulfilled');
@@ -181,7 +181,7 @@ test('only one of two processes that start at once gets a folder', async () => {
   await started[0]!.value.stop();
 });
 
-test('data of a version this binary does not accept ends the start with 62', async () => {
+test.concurrent('data of a version this binary does not accept ends the start with 62', async () => {
   const folder = workshop.folder();
   await (await workshop.start(standalone(folder), { BELAY_SIM_VERSION: '6.0.20' })).stop();
   const { code, stdout } = await workshop.run(standalone(folder));
@@ -192,7 +192,7 @@ test('data of a version this binary does not accept ends the start with 62', asy
   await (await workshop.start(standalone(folder), { BELAY_SIM_VERSION: '7.0.22-12' })).stop();
 });
 
-test('the compatibility version moves one step at a time, when confirmed', async () => {
+test.concurrent('the compatibility version moves one step at a time, when confirmed', async () => {
   const folder = workshop.folder();
   await (await workshop.start(standalone(folder), { BELAY_SIM_VERSION: '7.0.22-12' })).stop();
   const server = await workshop.start(standalone(folder));
@@ -215,7 +215,7 @@ test('the compatibility version moves one step at a time, when confirmed', async
   await server.stop();
 });
 
-test('a link in BIN_DIR/<version>/bin plays that version, from any folder', async () => {
+test.concurrent('a link in BIN_DIR/<version>/bin plays that version, from any folder', async () => {
   const bin = workshop.path('7.0.22-12/bin');
   mkdirSync(bin, { recursive: true });
   symlinkSync(MONGOD, `${bin}/mongod`);
@@ -225,7 +225,7 @@ test('a link in BIN_DIR/<version>/bin plays that version, from any folder', asyn
   );
 });
 
-test('a log file is renamed at start, appended to on demand, rotated by signal and command', async () => {
+test.concurrent('a log file is renamed at start, appended to on demand, rotated by signal and command', async () => {
   const path = workshop.path('mongod.log');
   writeFileSync(path, 'old\n');
   const args = [...standalone(), '--logpath', path, '--fork', '--pidfilepath', workshop.path('mongod.pid')];
@@ -242,7 +242,7 @@ test('a log file is renamed at start, appended to on demand, rotated by signal a
   await until(() => !existsSync(workshop.path('mongod.pid')));
 });
 
-test('a fork that fails gives the code of its child', async () => {
+test.concurrent('a fork that fails gives the code of its child', async () => {
   const args = [
     '--dbpath',
     workshop.path('none'),
@@ -257,7 +257,7 @@ test('a fork that fails gives the code of its child', async () => {
   expect(stderr).toContain('ERROR: child process failed, exited with 100');
 });
 
-test('the unix socket serves, and goes away with the process', async () => {
+test.concurrent('the unix socket serves, and goes away with the process', async () => {
   const prefix = workshop.folder();
   const server = await workshop.start([
     '--dbpath',
@@ -276,7 +276,7 @@ test('the unix socket serves, and goes away with the process', async () => {
   expect(existsSync(path)).toBe(false);
 });
 
-test('a browser is told where it is', async () => {
+test.concurrent('a browser is told where it is', async () => {
   const server = await workshop.start(standalone());
   const answer = await new Promise<string>((resolve) => {
     const socket = connect(server.port, '127.0.0.1', () => socket.write('GET / HTTP/1.1\r\n\r\n'));
@@ -292,7 +292,7 @@ test('a browser is told where it is', async () => {
   await server.stop();
 });
 
-test('connections over the limit are closed', async () => {
+test.concurrent('connections over the limit are closed', async () => {
   const server = await workshop.start([...standalone(), '--maxConns', '5']);
   const sockets = Array.from({ length: 6 }, () => connect(server.port, '127.0.0.1'));
   for (const socket of sockets) socket.on('error', () => undefined);
@@ -304,7 +304,7 @@ test('connections over the limit are closed', async () => {
   expect(server.log().some((line) => line.id === 22942)).toBe(true);
 });
 
-test('the shutdown command closes the connection and ends the process with 0', async () => {
+test.concurrent('the shutdown command closes the connection and ends the process with 0', async () => {
   const server = await workshop.start(standalone());
   const ended = new Promise((resolve) => server.process.once('exit', resolve));
   await withClient(server, async (client) => {
@@ -314,7 +314,7 @@ test('the shutdown command closes the connection and ends the process with 0', a
 });
 
 async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 500 && !condition(); tries++)
+  for (let tries = 0; tries < 2000 && !condition(); tries++)
     await new Promise((resolve) => setTimeout(resolve, 10));
   expect(condition()).toBe(true);
 }

@@ -27,7 +27,10 @@ export const PARAMETERS: readonly ParameterRow[] = [
   both('ttlMonitorSleepSecs', 60),
   both('notablescan', false),
   both('cursorTimeoutMillis', 600_000),
-  both('shutdownTimeoutMillisForSignaledShutdown', 15_000),
+  both(
+    'shutdownTimeoutMillisForSignaledShutdown',
+    Number(process.env['BELAY_SIM_SHUTDOWN_MILLIS'] ?? 15_000),
+  ),
   both('mongosShutdownTimeoutMillisForSignaledShutdown', 15_000),
   atStart('opensslCipherConfig', ''),
   atStart('tlsX509ClusterAuthDNOverride', ''),

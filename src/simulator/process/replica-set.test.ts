@@ -79,7 +79,7 @@ async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
   }
 }
 
-test('three members with TLS and certificates serve majority writes, also when the primary is killed', async () => {
+test.concurrent('three members with TLS and certificates serve majority writes, also when the primary is killed', async () => {
   const args = ['--tlsMode', 'requireTLS', '--tlsCertificateKeyFile', file.member, '--tlsCAFile', file.ca];
   const members = await startSet(
     [...args, '--clusterAuthMode', 'x509', '--tlsAllowConnectionsWithoutCertificates'],
@@ -96,7 +96,7 @@ test('three members with TLS and certificates serve majority writes, also when t
   await client.close();
 });
 
-test('users made on the primary log in on every member of a key-file set', async () => {
+test.concurrent('users made on the primary log in on every member of a key-file set', async () => {
   const members = await startSet(['--keyFile', file.key], {});
   for (const { port } of members) {
     const client = new MongoClient(`mongodb://localhost:${port}/?directConnection=true`, {
@@ -111,7 +111,7 @@ test('users made on the primary log in on every member of a key-file set', async
   }
 });
 
-test('a single member ends with 0 on SIGTERM after the time it waits for others', async () => {
+test.concurrent('a single member ends with 0 on SIGTERM after the time it waits for others', async () => {
   const members = await Promise.all([
     member('--setParameter', 'shutdownTimeoutMillisForSignaledShutdown=300'),
   ]);
@@ -123,8 +123,8 @@ test('a single member ends with 0 on SIGTERM after the time it waits for others'
   expect(await members[0]!.stop('SIGTERM')).toBe(0);
 });
 
-test('mongodb-memory-server starts the stand-in alone and as a set with access control', async () => {
-  const binary = { systemBinary: MONGOD };
+test.concurrent('mongodb-memory-server starts the stand-in alone and as a set with access control', async () => {
+  const binary = { systemBinary: MONGOD, version: '8.0.32' };
   const alone = await MongoMemoryServer.create({ binary });
   const client = new MongoClient(alone.getUri());
   await client.db('t').collection('c').insertOne({ a: 1 });
@@ -136,7 +136,7 @@ test('mongodb-memory-server starts the stand-in alone and as a set with access c
   await set.stop();
 });
 
-test('mongodb-runner starts the stand-in as a set with two secondaries', async () => {
+test.concurrent('mongodb-runner starts the stand-in as a set with two secondaries', async () => {
   const cluster = await MongoCluster.start({
     topology: 'replset',
     secondaries: 2,

@@ -44,6 +44,7 @@ const clientTls = (certificate?: string): MongoClientOptions => ({
   tlsCAFile: file.ca,
   ...(certificate === undefined ? {} : { tlsCertificateKeyFile: certificate }),
 });
+const SOON = { serverSelectionTimeoutMS: 400 };
 const PASSWORD = 'p@ss:/%ü';
 
 /** Runs commands one after the other; gives replies, or code and text of refusals. */
@@ -53,7 +54,7 @@ async function as(
   ...commands: (Document & { $db?: string })[]
 ): Promise<unknown[]> {
   const client = new MongoClient(`mongodb://localhost:${server.port}/?directConnection=true`, {
-    serverSelectionTimeoutMS: 3000,
+    serverSelectionTimeoutMS: 15_000,
     ...options,
   });
   const replies: unknown[] = [];
@@ -85,7 +86,7 @@ const user = (
 });
 const ADMIN = user('root', PASSWORD);
 
-test('the localhost exception makes one user and is over', async () => {
+test.concurrent('the localhost exception makes one user and is over', async () => {
   const server = await workshop.start(plain('--auth'));
   const replies = await as(
     server,
@@ -110,7 +111,7 @@ test('the localhost exception makes one user and is over', async () => {
   await server.stop();
 });
 
-test('without the bypass parameter there is no exception at all', async () => {
+test.concurrent('without the bypass parameter there is no exception at all', async () => {
   const server = await workshop.start(plain('--auth', '--setParameter', 'enableLocalhostAuthBypass=false'));
   expect(await as(server, {}, { createUser: 'root', pwd: 'x', roles: ['root'] })).toEqual([
     '13 Command createUser requires authentication',
@@ -118,7 +119,7 @@ test('without the bypass parameter there is no exception at all', async () => {
   await server.stop();
 });
 
-test('both SCRAM mechanisms take odd names and passwords, after a restart too, and refuse wrong ones', async () => {
+test.concurrent('both SCRAM mechanisms take odd names and passwords, after a restart too, and refuse wrong ones', async () => {
   const folder = workshop.folder();
   const args = ['--dbpath', folder, '--port', '0', '--nounixsocket', '--auth'];
   const first = await workshop.start(args);
@@ -149,7 +150,7 @@ test('both SCRAM mechanisms take odd names and passwords, after a restart too, a
   await server.stop();
 });
 
-test('users can do what their roles say; changes count at once', async () => {
+test.concurrent('users can do what their roles say; changes count at once', async () => {
   const server = await workshop.start(plain('--auth'));
   await as(server, {}, { createUser: 'root', pwd: PASSWORD, roles: ['root'] });
   await as(
@@ -205,7 +206,7 @@ test('users can do what their roles say; changes count at once', async () => {
   await server.stop();
 });
 
-test('user and role commands refuse with the codes and texts of the server', async () => {
+test.concurrent('user and role commands refuse with the codes and texts of the server', async () => {
   const server = await workshop.start(plain());
   const replies = await as(
     server,
@@ -271,7 +272,7 @@ test('user and role commands refuse with the codes and texts of the server', asy
   await server.stop();
 });
 
-test('usersInfo shows users without their credentials unless asked', async () => {
+test.concurrent('usersInfo shows users without their credentials unless asked', async () => {
   const server = await workshop.start(plain());
   const [, shown, secret, detailed] = await as(
     server,
@@ -308,7 +309,7 @@ test('usersInfo shows users without their credentials unless asked', async () =>
   await server.stop();
 });
 
-test('authenticationRestrictions keep a user away from the wrong address', async () => {
+test.concurrent('authenticationRestrictions keep a user away from the wrong address', async () => {
   const server = await workshop.start(plain('--auth'));
   await as(server, {}, { createUser: 'root', pwd: PASSWORD, roles: ['root'] });
   await as(
@@ -332,7 +333,7 @@ test('authenticationRestrictions keep a user away from the wrong address', async
   await server.stop();
 });
 
-test.each([
+test.concurrent.each([
   ['disabled', true, false],
   ['allowTLS', true, true],
   ['preferTLS', true, true],
@@ -340,29 +341,29 @@ test.each([
 ])('tlsMode %s: plain %s, TLS %s, on one port', async (mode, plainWorks, tlsWorks) => {
   const args = mode === 'disabled' ? plain() : withTls(mode, '--tlsAllowConnectionsWithoutCertificates');
   const server = await workshop.start(args);
-  const works = (options: MongoClientOptions): Promise<boolean> =>
-    as(server, { serverSelectionTimeoutMS: 400, ...options }, { ping: 1 }).then(
+  // What must fail shows that soon; what must work may take its time on a busy machine.
+  const works = (options: MongoClientOptions, expected: boolean): Promise<boolean> =>
+    as(server, { ...(expected ? {} : SOON), ...options }, { ping: 1 }).then(
       () => true,
       () => false,
     );
-  expect([await works({}), await works({ ...clientTls() })]).toEqual([plainWorks, tlsWorks]);
+  expect([await works({}, plainWorks), await works(clientTls(), tlsWorks)]).toEqual([plainWorks, tlsWorks]);
   expect(server.log().find((line) => line.id === 23016)?.attr).toMatchObject({
     ssl: mode === 'disabled' ? 'off' : 'on',
   });
   await server.stop();
 });
 
-test('with a CA a client certificate is demanded, and must be one of that CA', async () => {
+test.concurrent('with a CA a client certificate is demanded, and must be one of that CA', async () => {
   const server = await workshop.start(withTls('requireTLS'));
-  const short = { serverSelectionTimeoutMS: 400 };
-  await expect(as(server, { ...clientTls(), ...short }, { ping: 1 })).rejects.toThrow();
-  await expect(as(server, { ...clientTls(file.stranger), ...short }, { ping: 1 })).rejects.toThrow();
+  await expect(as(server, { ...clientTls(), ...SOON }, { ping: 1 })).rejects.toThrow();
+  await expect(as(server, { ...clientTls(file.stranger), ...SOON }, { ping: 1 })).rejects.toThrow();
   expect(await as(server, clientTls(file.alice), { ping: 1 })).toMatchObject([{ ok: 1 }]);
   expect(server.log().some((line) => line.id === 23255)).toBe(true);
   await server.stop();
 });
 
-test('X.509 logs users in by their subject and members by theirs', async () => {
+test.concurrent('X.509 logs users in by their subject and members by theirs', async () => {
   const server = await workshop.start(
     withTls('requireTLS', '--clusterAuthMode', 'x509', '--tlsAllowConnectionsWithoutCertificates'),
   );
@@ -393,7 +394,7 @@ test('X.509 logs users in by their subject and members by theirs', async () => {
   await server.stop();
 });
 
-test('a member logs in with the key file on the local database', async () => {
+test.concurrent('a member logs in with the key file on the local database', async () => {
   const server = await workshop.start(plain('--keyFile', key));
   expect(
     await as(server, user('__system', 'c2VjcmV0S2V5', undefined, 'local'), { serverStatus: 1 }),
@@ -404,7 +405,7 @@ test('a member logs in with the key file on the local database', async () => {
   await server.stop();
 });
 
-test('TLS mode and cluster authentication go up by steps while running, never back', async () => {
+test.concurrent('TLS mode and cluster authentication go up by steps while running, never back', async () => {
   const server = await workshop.start(
     withTls(
       'allowTLS',
@@ -441,11 +442,11 @@ test('TLS mode and cluster authentication go up by steps while running, never ba
     '2 Illegal state transition for tlsMode, attempt to change from requireTLS to allowTLS',
     { tlsMode: 'requireTLS', clusterAuthMode: 'x509' },
   ]);
-  await expect(as(server, { ...ADMIN, serverSelectionTimeoutMS: 500 }, { ping: 1 })).rejects.toThrow();
+  await expect(as(server, { ...ADMIN, ...SOON }, { ping: 1 })).rejects.toThrow();
   await server.stop();
 });
 
-test('rotateCertificates serves the new certificate, and keeps the old one when the new is bad', async () => {
+test.concurrent('rotateCertificates serves the new certificate, and keeps the old one when the new is bad', async () => {
   const rotated = workshop.path('rotated.pem');
   const ca = await TestCa.create('CN=Rotation');
   const caFile = workshop.path('rotation-ca.pem');
@@ -476,7 +477,7 @@ test('rotateCertificates serves the new certificate, and keeps the old one when 
   await server.stop();
 });
 
-test('certificate files that can not be used end the start with 1', async () => {
+test.concurrent('certificate files that can not be used end the start with 1', async () => {
   const bad = workshop.path('bad.pem');
   writeFileSync(bad, 'rubbish');
   for (const certificate of [bad, workshop.path('absent.pem'), file.expired]) {
