@@ -31,6 +31,8 @@ const GONE_WITHIN = 120_000;
 /** The verb. */
 export async function demo(options: DemoOptions): Promise<void> {
   const terminal = realTerminal(options.color === false);
+  // The stand-ins need not wait for drivers to notice, as servers do for 15 s: a demo ends when it is told to.
+  process.env['BELAY_SIM_SHUTDOWN_MILLIS'] ??= '500';
   const scratch = mkdtempSync(path.join(os.tmpdir(), 'belay-demo-'));
   terminal.err('Belay demo · everything below runs on this machine and is removed on exit');
   terminal.err('  MongoDB executables   the simulator (a stand-in, not MongoDB)');

@@ -55,6 +55,8 @@ export class Stack {
       XDG_CONFIG_HOME: path.join(this.dir, 'config'),
       BELAY_SERVER: '',
       BELAY_TOKEN: '',
+      // Real servers take 15 s to leave a set; journeys delete many.
+      BELAY_SIM_SHUTDOWN_MILLIS: '500',
       ...options.env,
     } as Record<string, string>;
   }
