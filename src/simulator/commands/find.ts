@@ -1,6 +1,6 @@
 /** find, count and distinct. */
 import type { Document } from 'bson';
-import { Double, Long } from 'bson';
+import { calculateObjectSize } from 'bson';
 import type { FindSpec } from '../contracts.ts';
 import { isDocument, isNumber, required, rule, type Shape, toBoolean, toNumber } from './arguments.ts';
 import { type Call, command, count, onCollection } from './call.ts';
@@ -191,6 +191,9 @@ export const countCommand = command({
 
 // ── distinct ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** What a reply without cursor may hold. */
+const MAX_REPLY_BYTES = 16 * 1024 * 1024;
+
 function runDistinct(call: Call): Document {
   const { command: given } = call;
   const ns = namespaceOf(given, call.db);
@@ -200,6 +203,7 @@ function runDistinct(call: Call): Document {
     ...(given['hint'] === undefined ? {} : { hint: given['hint'] }),
   };
   const values = call.view.distinct(ns, given['key'], query, options);
+  if (calculateObjectSize({ values }) > MAX_REPLY_BYTES) throw fail(17217, 'distinct too big, 16mb cap');
   return { values, ...(call.atClusterTime === null ? {} : { atClusterTime: call.atClusterTime }) };
 }
 
@@ -224,9 +228,4 @@ export const distinctCommand = command({
 /** True for a number a command may use as a flag value 1, as in `aggregate: 1`. */
 export function isOne(value: unknown): boolean {
   return isNumber(value) && toNumber(value) === 1;
-}
-
-/** Sizes in replies are doubles once they leave int32. */
-export function size(value: number): Double | Long {
-  return Number.isInteger(value) ? Long.fromNumber(value) : new Double(value);
 }

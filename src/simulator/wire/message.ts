@@ -3,7 +3,7 @@ import { BSON, type Document } from 'bson';
 import { BSON_OPTIONS } from '../data/bson.ts';
 import { crc32c } from './crc32c.ts';
 import { encodeFrame, OP_MSG, OP_REPLY, WireFault } from './frame.ts';
-import { MAX_COMMAND_DOCUMENT_BYTES, MAX_SEQUENCES } from './limits.ts';
+import { MAX_MESSAGE_BYTES, MAX_SEQUENCES } from './limits.ts';
 
 const CHECKSUM_PRESENT = 1;
 const MORE_TO_COME = 2;
@@ -129,13 +129,19 @@ function readDocument(bytes: Buffer): Document {
   }
 }
 
+/** What surrounds the document in the longest kind of message, generously. */
+const HEAD_BYTES = 1024;
+
 /** A document that is too long to be sent. */
 export class ReplyTooLarge extends Error {}
 
-/** The BSON library works in a fixed buffer and gives garbage for documents beyond it, so long ones are refused here. */
+/**
+ * Refuses what no message can hold. The limit of stored documents is not this one: other members fetch oplog entries with
+ * pre-images, and those of transactions, which are longer.
+ */
 function serialize(document: Document): Uint8Array {
   const payload = BSON.serialize(document, { ignoreUndefined: true });
-  if (payload.length > MAX_COMMAND_DOCUMENT_BYTES) throw new ReplyTooLarge(`${payload.length} bytes`);
+  if (payload.length > MAX_MESSAGE_BYTES - HEAD_BYTES) throw new ReplyTooLarge(`${payload.length} bytes`);
   return payload;
 }
 
