@@ -1,7 +1,7 @@
 /** Following an object to its goal: who is where, what it waits for, until when. Progress goes to stderr. */
 import { BelayError } from '../base/error.ts';
 import { formatDuration, type Millis } from '../base/units.ts';
-import { type ApiClient, type ApiObject, objectPath } from './client.ts';
+import { type ApiClient, type ApiList, type ApiObject, objectPath } from './client.ts';
 import type { Terminal } from './output.ts';
 import { lag, type StatusRow, statusOf } from './rows.ts';
 
@@ -79,8 +79,15 @@ export async function follow(options: FollowOptions): Promise<ApiObject | null> 
   const timer = setTimeout(() => stop.abort(), options.timeoutMillis);
   let last: ApiObject | null = null;
   try {
-    const query = { fieldName: name };
-    for await (const event of client.watch(objectPath(plural, namespace), query, stop.signal)) {
+    const path = objectPath(plural, namespace);
+    const query = { fieldSelector: `metadata.name=${name}` };
+    // What is there now comes first: an object that is gone already makes no event any more.
+    const now = await client.get<ApiList>(path, query);
+    last = now.items[0] ?? null;
+    if (!options.quiet && last !== null) painter.paint(progressLines(last));
+    if (options.reached(last)) return last;
+    const since = { ...query, resourceVersion: now.metadata.resourceVersion };
+    for await (const event of client.watch(path, since, stop.signal)) {
       if (event.object.metadata.name !== name) continue;
       last = event.type === 'DELETED' ? null : event.object;
       if (!options.quiet && last !== null) painter.paint(progressLines(last));

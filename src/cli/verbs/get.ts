@@ -79,10 +79,12 @@ async function watch(
   let last = '';
   for await (const event of context.client.watch(
     objectPath(plural, namespace),
-    { labelSelector: options.selector },
+    {
+      labelSelector: options.selector,
+      fieldSelector: options.name === undefined ? undefined : `metadata.name=${options.name}`,
+    },
     stop.signal,
   )) {
-    if (options.name !== undefined && event.object.metadata.name !== options.name) continue;
     if (context.output === 'json' || context.output === 'yaml') {
       context.terminal.out(asText({ type: event.type, object: event.object }, context.output));
       continue;
