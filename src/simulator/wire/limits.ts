@@ -4,8 +4,6 @@
 export const MAX_MESSAGE_BYTES = 48_000_000;
 /** One stored document. */
 export const MAX_DOCUMENT_BYTES = 16 * 1024 * 1024;
-/** A reply or command document may be a little longer than a stored one. */
-export const MAX_COMMAND_DOCUMENT_BYTES = MAX_DOCUMENT_BYTES + 16 * 1024;
 /** Statements in one insert, update or delete command. */
 export const MAX_WRITE_BATCH = 100_000;
 /** Handed-in client metadata in `hello`; other members may send twice that. */
