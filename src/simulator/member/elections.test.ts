@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { nextConfig, reconfigure, settledLab } from './lab.ts';
 import { member } from './member.ts';
-import type { LogView, Output, PeerReply, State, VoteRequest } from './types.ts';
+import type { PeerReply, VoteRequest } from './messages.ts';
+import type { LogView, Output, State } from './types.ts';
 
 const HOSTS = ['a:1', 'b:1', 'c:1'];
 const EMPTY: LogView = { oldest: () => null, last: () => ({ op: null, wall: 0 }), atOrBefore: () => null };

@@ -1,4 +1,5 @@
 import { compareConfigs, configText, isVoter, majorityVotes, priorityOf } from './config.ts';
+import type { PeerReply, VoteReply, VoteRequest } from './messages.ts';
 import { laterOpTime, opTimeText, reached } from './optime.ts';
 import { newestKnown, restartHeartbeats } from './peers.ts';
 import { abandonElection, adoptTerm, resetElectionTimer, whyUnelectable } from './terms.ts';
@@ -18,7 +19,7 @@ import {
   stateOf,
   type Turn,
 } from './turn.ts';
-import { type ElectionReason, type PeerReply, STATES, type VoteReply, type VoteRequest } from './types.ts';
+import { type ElectionReason, STATES } from './types.ts';
 
 const WHY: Readonly<Record<ElectionReason, readonly [number, string]>> = {
   electionTimeout: [4615652, "Starting an election, since we've seen no PRIMARY in election timeout period"],

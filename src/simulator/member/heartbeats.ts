@@ -1,6 +1,7 @@
 import type { Millis } from '../../base/units.ts';
 import { compareConfigs, NO_TERM, NO_VERSION, type ReplicaSetConfig } from './config.ts';
 import { considerConfig } from './install.ts';
+import type { FailedReply, HeartbeatReply, HeartbeatRequest, PeerReply } from './messages.ts';
 import { NOWHERE, reached, sameOpTime } from './optime.ts';
 import { askNow, MAX_RETRIES } from './peers.ts';
 import { adoptTerm, forgetPrimary, notePrimary, whyUnelectable } from './terms.ts';
@@ -20,15 +21,7 @@ import {
   stateOf,
   type Turn,
 } from './turn.ts';
-import {
-  type FailedReply,
-  type HeartbeatReply,
-  type HeartbeatRequest,
-  type Peer,
-  type PeerReply,
-  STATES,
-  type State,
-} from './types.ts';
+import { type Peer, STATES, type State } from './types.ts';
 
 const AUTH_CODES: readonly number[] = [13, 18];
 

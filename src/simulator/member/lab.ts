@@ -1,22 +1,11 @@
 import { makeRng, type Rng } from '../../base/rng.ts';
 import type { Millis } from '../../base/units.ts';
 import type { ReplicaSetConfig } from './config.ts';
-import { type MemberOptions, member, newMember, nextDeadline } from './member.ts';
+import { type MemberOptions, member, newMember } from './member.ts';
+import type { FailedReply, PeerReply, PeerRequest } from './messages.ts';
 import { compareOpTimes, NOWHERE, type OpTime, type Position, reached, sameOpTime } from './optime.ts';
 import { isWritable, stateOf } from './turn.ts';
-import type {
-  Command,
-  FailedReply,
-  Input,
-  LogView,
-  Output,
-  PeerReply,
-  PeerRequest,
-  Refusal,
-  State,
-  StateName,
-  Waiter,
-} from './types.ts';
+import type { Command, Input, LogView, Output, Refusal, State, StateName, Waiter } from './types.ts';
 
 /** One process of the lab: the machine's state, its log, and what survives a crash. */
 export interface LabNode {
@@ -253,7 +242,7 @@ export class Lab {
   }
 
   #scheduleTick(node: LabNode): void {
-    const at = nextDeadline(node.state, this.now);
+    const at = node.state.dueAt;
     if (at === null || (node.tickAt !== null && node.tickAt <= at && node.tickAt > this.now)) return;
     node.tickAt = Math.max(at, this.now + 1);
     const { life } = node;

@@ -1,5 +1,6 @@
 import { isVoter, majorityVotes, NO_TERM, voters, writeMajority } from './config.ts';
 import { installConfig } from './install.ts';
+import type { PositionRequest } from './messages.ts';
 import { compareOpTimes, laterOpTime, type OpTime, reached } from './optime.ts';
 import {
   askNow,
@@ -25,7 +26,7 @@ import {
   stateOf,
   type Turn,
 } from './turn.ts';
-import { type PositionRequest, STATES, type State } from './types.ts';
+import { STATES, type State } from './types.ts';
 
 /** What a primary does after every input: commit, finish its transition, step down when it must. */
 export function lead(turn: Turn) {

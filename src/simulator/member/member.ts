@@ -1,21 +1,15 @@
 import type { Millis } from '../../base/units.ts';
 import { electionTimers, onVote, onVoteRequest, stepUp, stepUpRefused } from './elections.ts';
 import { beat, onHeartbeat, onHeartbeatReply } from './heartbeats.ts';
+import { onCloned, onCloneFailed } from './initial-sync.ts';
 import { NO_SYNC } from './install.ts';
 import { endCatchUp, lead, onPositions, shutDown, stepDown } from './leader.ts';
+import type { FetchRequest, PeerReply, PeerRequest } from './messages.ts';
 import { NOWHERE, type Position, reached } from './optime.ts';
 import { initiate, onQuorumReply, onSelfFound, reconfig, settleReconfigs } from './reconfig.ts';
-import {
-  follow,
-  onCloned,
-  onCloneFailed,
-  onRolledBack,
-  onSyncReply,
-  report,
-  servePollers,
-  syncFrom,
-  wantReport,
-} from './sync.ts';
+import { servePollers } from './serve.ts';
+import { follow, onRolledBack, onSyncReply, report, wantReport } from './sync.ts';
+import { syncFrom } from './sync-from.ts';
 import { adoptTerm, lostMajorityAt } from './terms.ts';
 import {
   answer,
@@ -28,19 +22,11 @@ import {
   refusal,
   refuse,
   selfConfig,
+  setPeer,
   showState,
   type Turn,
 } from './turn.ts';
-import type {
-  Command,
-  FetchRequest,
-  Input,
-  LogView,
-  Output,
-  PeerReply,
-  PeerRequest,
-  State,
-} from './types.ts';
+import type { Command, Input, LogView, Output, State } from './types.ts';
 import { addWaiter, settleWaiters } from './waiters.ts';
 
 export interface MemberOptions {
@@ -96,12 +82,14 @@ export function newMember(options: MemberOptions): State {
     quietUntil: 0,
     quiescing: null,
     waiters: [],
+    waitersDueAt: null,
     pollers: [],
     candidateMetrics: null,
     voteMetrics: null,
     topologyCounter: 0,
     shown: '',
     shownState: 'STARTUP',
+    dueAt: null,
   };
 }
 
@@ -121,9 +109,23 @@ export function member(
   log: LogView,
 ): readonly [State, readonly Output[]] {
   const turn: Turn = { s: { ...state } as Draft, now, log, out: [] };
+  forgiveStall(turn);
   take(turn, input);
-  settle(turn);
+  settle(turn, state);
+  turn.s.dueAt = nextDeadline(turn.s, now);
   return [turn.s, turn.out];
+}
+
+/** Later than that after its due time, the member was not running: the process was stopped or busy. */
+const STALL: Millis = 500;
+
+/** Time in which this member could hear nobody proves nothing about the others. */
+function forgiveStall(turn: Turn): void {
+  const { s, now } = turn;
+  const stalled = s.dueAt === null ? 0 : now - s.dueAt;
+  if (stalled < STALL) return;
+  if (s.electionAt !== null) s.electionAt += stalled;
+  for (const peer of peersOf(s)) setPeer(turn, peer.id, { lastSeenAt: peer.lastSeenAt + stalled });
 }
 
 function take(turn: Turn, input: Input) {
@@ -158,7 +160,7 @@ function take(turn: Turn, input: Input) {
 }
 
 /** Everything that follows from the new situation, whatever brought it about. */
-function settle(turn: Turn): void {
+function settle(turn: Turn, before: State): void {
   lead(turn);
   settleReconfigs(turn);
   follow(turn);
@@ -166,7 +168,7 @@ function settle(turn: Turn): void {
   lead(turn);
   beat(turn);
   report(turn);
-  settleWaiters(turn);
+  settleWaiters(turn, before);
   servePollers(turn);
   showState(turn);
 }
@@ -303,10 +305,10 @@ function abortCatchUp(turn: Turn, id: number) {
 }
 
 /**
- * When the member wants its next `tick`, if nothing happens before; null: never. Times that have passed are things that
- * wait for something else than time; only heartbeats may be due again within the step that set them.
+ * The next of all the times this member waits for. Times that have passed are things that wait for something else than
+ * time; only heartbeats may be due again within the step that set them.
  */
-export function nextDeadline(s: State, now: Millis): Millis | null {
+function nextDeadline(s: State, now: Millis): Millis | null {
   const times: (Millis | null | undefined)[] = [];
   if (s.config !== null && s.self >= 0) {
     for (const { beat } of peersOf(s)) {
@@ -323,7 +325,7 @@ export function nextDeadline(s: State, now: Millis): Millis | null {
   if (sync.source !== null) times.push(sync.nextReportAt, sync.token === null ? null : sync.fetchDeadline);
   if (s.initialSync?.phase === 'choosing') times.push(s.initialSync.retryAt);
   if (s.pending !== null && 'quorum' in s.pending) times.push(s.pending.quorum?.deadline);
-  for (const waiter of s.waiters) if (waiter.kind === 'write') times.push(waiter.deadline);
+  times.push(s.waitersDueAt);
   for (const poller of s.pollers) times.push(poller.deadline);
   for (const wait of s.reconfigs) times.push(wait.deadline);
   let next: Millis | null = null;

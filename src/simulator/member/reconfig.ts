@@ -18,6 +18,7 @@ import {
 import { heartbeatRequest } from './heartbeats.ts';
 import { installConfig } from './install.ts';
 import { configCommitted, configReplicated, configTarget, replicatedToMajority } from './leader.ts';
+import type { PeerReply } from './messages.ts';
 import { opTimeText } from './optime.ts';
 import {
   answer,
@@ -31,7 +32,7 @@ import {
   stateOf,
   type Turn,
 } from './turn.ts';
-import type { PeerReply, Pending, Quorum, ReconfigOptions, ReconfigWait, Refusal, State } from './types.ts';
+import type { Pending, Quorum, ReconfigOptions, ReconfigWait, Refusal, State } from './types.ts';
 
 type Checked = Extract<Pending, { kind: 'initiate' | 'reconfig' }>;
 

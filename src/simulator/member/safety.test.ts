@@ -174,7 +174,7 @@ test('under any schedule of crashes, partitions, losses and commands there is on
       expect(observer.breaches).toEqual([]);
       expect(lab.story.filter((line) => line.includes('FATAL'))).toEqual([]);
     }),
-    { numRuns: 150, seed: 20_240_601 },
+    { numRuns: 500, seed: 20_240_601 },
   );
 });
 
@@ -211,7 +211,7 @@ test('when faults end, a set with all members up has one primary again and equal
       expect(observer.breaches).toEqual([]);
     }),
     // The example once left two followers following each other.
-    { numRuns: 60, seed: 20_240_602, examples: [[RING]] },
+    { numRuns: 200, seed: 20_240_602, examples: [[RING]] },
   );
 });
 

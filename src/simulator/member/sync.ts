@@ -1,136 +1,38 @@
-import { isVoter } from './config.ts';
-import { NO_SYNC } from './install.ts';
-import {
-  compareOpTimes,
-  earlierOpTime,
-  NOWHERE,
-  type OpTime,
-  type Position,
-  reached,
-  sameOpTime,
-} from './optime.ts';
+import { failInitialSync, initialSync } from './initial-sync.ts';
+import type { FetchReply, PeerReply, SyncMetadata } from './messages.ts';
+import { earlierOpTime, NOWHERE, type OpTime, type Position, reached, sameOpTime } from './optime.ts';
+import { chooseSource, DENY_MILLIS, dropSource, reconsider, setSource } from './source.ts';
 import { adoptTerm, notePrimary } from './terms.ts';
 import {
-  answer,
   electionTimeout,
   emit,
-  memberById,
   nextToken,
   note,
   peersOf,
-  refusal,
-  refuse,
   selfConfig,
   selfHost,
   selfId,
   setFollower,
   shownPosition,
-  stateOf,
   type Turn,
 } from './turn.ts';
-import {
-  type FetchReply,
-  type Peer,
-  type PeerReply,
-  STATES,
-  type State,
-  type SyncMetadata,
-} from './types.ts';
+import type { State } from './types.ts';
 
 /** How long a fetch is held open by the source when there is nothing new. */
 export const FETCH_WAIT = 5_000;
 /** More than that without an answer and the source counts as unreachable. */
 const FETCH_GRACE = 5_000;
-/** A source that failed is left alone for this long. */
-const DENY_MILLIS = 2_000;
-/** A chain that brought nothing for this long may be a ring. */
-const STUCK_MILLIS = 10_000;
 /** One whose log begins too late. */
 const STALE_DENY_MILLIS = 60_000;
-const RETRY_MILLIS = 200;
-/** A source that is this far behind the primary is not taken at first try. */
-const MAX_SOURCE_LAG_SECS = 30;
-const MAX_INITIAL_SYNC_ATTEMPTS = 10;
-const INITIAL_SYNC_RETRY = 1_000;
 /** An idle follower still reports within this time. */
 const KEEP_ALIVE = 5_000;
 
 /** This member copies operations from another at the moment. */
 function follows(s: State): boolean {
   const self = selfConfig(s);
-  if (self === null || self.arbiterOnly || s.quiescing !== null) return false;
+  if (self === null || self.arbiterOnly) return false;
   if (s.leader !== null) return s.leader.mode === 'catchUp';
   return s.follower !== 'ROLLBACK' && s.follower !== 'STARTUP';
-}
-
-// ── choosing ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const readable = (peer: Peer): boolean => peer.state === STATES.PRIMARY || peer.state === STATES.SECONDARY;
-
-function usable(turn: Turn, peer: Peer, strict: boolean): boolean {
-  const { s, now } = turn;
-  const self = selfConfig(s)!;
-  const member = memberById(s, peer.id);
-  if (!member || peer.up !== true || !readable(peer) || member.arbiterOnly) return false;
-  if (self.buildIndexes && !member.buildIndexes) return false;
-  if ((s.sync.denied[peer.host] ?? 0) > now) return false;
-  const isPrimary = peer.id === s.primaryId;
-  if (s.config?.settings.chainingAllowed === false && !isPrimary && s.leader === null) return false;
-  const mine = s.applied.op;
-  const ahead = mine === null ? peer.position.op !== null : compareOpTimes(peer.position.op, mine) > 0;
-  // The primary is followed even while it has nothing new: its next operation then comes without a search.
-  if (!ahead && !isPrimary) return false;
-  if (!strict) return true;
-  if (isVoter(self) && !isVoter(member)) return false;
-  if (member.hidden && !self.hidden) return false;
-  if (member.secondaryDelaySecs > self.secondaryDelaySecs) return false;
-  const primary = s.peers[s.primaryId]?.position.op;
-  return !primary || (peer.position.op?.s ?? 0) >= primary.s - MAX_SOURCE_LAG_SECS;
-}
-
-/** The primary when it can be used, else the nearest that is ahead; second try with fewer wishes. */
-export function chooseSource(turn: Turn): Peer | null {
-  const { s } = turn;
-  if (s.sync.forced !== null) {
-    const forced = peersOf(s).find((peer) => peer.host === s.sync.forced && peer.up);
-    s.sync = { ...s.sync, forced: null };
-    if (forced) return forced;
-  }
-  for (const strict of [true, false]) {
-    const candidates = peersOf(s)
-      .filter((peer) => usable(turn, peer, strict))
-      .sort((a, b) => a.pingMillis - b.pingMillis || a.id - b.id);
-    const best = candidates.find((peer) => peer.id === s.primaryId) ?? candidates[0];
-    if (best) return best;
-  }
-  return null;
-}
-
-function setSource(turn: Turn, peer: Peer | null, info: string): void {
-  const { s, now } = turn;
-  s.sync = {
-    ...s.sync,
-    source: peer?.host ?? null,
-    sourceId: peer?.id ?? -1,
-    token: null,
-    held: null,
-    sourceApplied: null,
-    sourceCommitted: NOWHERE,
-    lastBatchAt: now,
-    info,
-    infoAt: info === s.sync.info ? s.sync.infoAt : now,
-  };
-}
-
-/** Leaves a source that failed or that cannot serve this member. */
-function dropSource(turn: Turn, why: string, denyMillis: number): void {
-  const { s, now } = turn;
-  const { source, failures } = s.sync;
-  if (source === null) return;
-  note(turn, 'I', 'REPL', 21275, 'Stopped following the sync source', { syncSource: source, reason: why });
-  const denied = { ...s.sync.denied, [source]: now + denyMillis };
-  s.sync = { ...s.sync, denied, failures: failures + 1, retryAt: now + RETRY_MILLIS };
-  setSource(turn, null, why);
 }
 
 // ── the loop ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,46 +61,6 @@ export function follow(turn: Turn) {
   }
   if (s.sync.token === null && s.applied.op !== null && now >= s.sync.retryAt) fetch(turn, s.applied.op);
 }
-
-/** Leaves a source that is gone, that is no longer allowed, or that brings nothing while another would. */
-function reconsider(turn: Turn) {
-  const { s } = turn;
-  const { source, sourceId, forced } = s.sync;
-  if (source === null) return;
-  const peer = s.peers[sourceId];
-  if (forced !== null && forced !== source) return setSource(turn, null, '');
-  if (!peer || peer.up === false) return dropSource(turn, `${source} is down`, 0);
-  if (peer.up && !readable(peer) && peer.state !== STATES.UNKNOWN) {
-    return dropSource(turn, `${source} is not readable`, 0);
-  }
-  if (sourceId === s.primaryId) return;
-  const primary = s.leader === null ? s.peers[s.primaryId] : undefined;
-  if (s.config?.settings.chainingAllowed === false && primary) {
-    return dropSource(turn, 'chaining is not allowed', 0);
-  }
-  if (brings(turn, peer, primary)) return;
-  setSource(turn, null, '');
-}
-
-/**
- * Following a follower is fine while it is ahead. One that is not, and has no source of its own or only us, is left for the
- * primary; any other (a longer ring) when somebody has been ahead of us for a while.
- */
-function brings(turn: Turn, source: Peer, primary: Peer | undefined): boolean {
-  const { s, now } = turn;
-  if (!reached(s.applied.op, source.position.op)) return true;
-  const idle = source.syncingTo === '' || source.syncingTo === selfHost(s);
-  if (idle && primary && usable(turn, primary, false)) return false;
-  return !((idle || now - s.sync.lastBatchAt > STUCK_MILLIS) && othersAhead(turn, source));
-}
-
-const othersAhead = (turn: Turn, source: Peer): boolean =>
-  peersOf(turn.s).some(
-    (peer) =>
-      peer.id !== source.id &&
-      usable(turn, peer, false) &&
-      compareOpTimes(peer.position.op, turn.s.applied.op) > 0,
-  );
 
 function fetch(turn: Turn, after: OpTime): void {
   const { s, now } = turn;
@@ -395,173 +257,4 @@ export function report(turn: Turn): void {
 /** The next report may not wait. */
 export function wantReport(turn: Turn): void {
   turn.s.sync = { ...turn.s.sync, reportAgain: true };
-}
-
-// ── initial sync ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-function initialSync(turn: Turn): void {
-  const { s, now } = turn;
-  const current = s.initialSync!;
-  if (current.phase !== 'choosing' || now < current.retryAt) return;
-  const peer = chooseSource(turn);
-  if (peer === null) return;
-  const token = nextToken(turn);
-  note(turn, 'I', 'INITSYNC', 21164, 'Starting initial sync attempt', {
-    initialSyncAttempt: current.attempt,
-    initialSyncMaxAttempts: MAX_INITIAL_SYNC_ATTEMPTS,
-    syncSource: peer.host,
-  });
-  s.initialSync = { ...current, phase: 'cloning', token, source: peer.host };
-  setSource(turn, peer, `syncing from: ${peer.host}`);
-  emit(turn, { kind: 'leftPrimary', reason: 'initialSync' });
-  emit(turn, { kind: 'clone', token, from: peer.host, attempt: current.attempt });
-}
-
-/** Data are there as they were at `begin`; the log follows up to `stopAt`. */
-export function onCloned(
-  turn: Turn,
-  token: number,
-  begin: Position,
-  stopAt: OpTime,
-  sourceRbid: number,
-): void {
-  const { s } = turn;
-  if (s.initialSync === null || s.initialSync.token !== token) return;
-  s.applied = begin;
-  s.initialSync = { ...s.initialSync, phase: 'applying', token: null, stopAt, sourceRbid };
-}
-
-export function onCloneFailed(turn: Turn, token: number, message: string): void {
-  if (turn.s.initialSync?.token === token) failInitialSync(turn, message);
-}
-
-function failInitialSync(turn: Turn, message: string) {
-  const { s, now } = turn;
-  const current = s.initialSync!;
-  note(turn, 'E', 'INITSYNC', 21200, 'Initial sync attempt failed', {
-    attempt: current.attempt,
-    error: message,
-  });
-  if (current.attempt >= MAX_INITIAL_SYNC_ATTEMPTS) {
-    return emit(turn, {
-      kind: 'fatal',
-      message: 'The maximum number of initial sync attempts has been exhausted',
-    });
-  }
-  dropSource(turn, message, DENY_MILLIS);
-  s.applied = NOWHERE;
-  s.initialSync = {
-    ...current,
-    phase: 'choosing',
-    token: null,
-    source: null,
-    attempt: current.attempt + 1,
-    retryAt: now + INITIAL_SYNC_RETRY,
-    stopAt: null,
-  };
-}
-
-// ── serving ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** What this member says of itself with every batch it serves. */
-export const syncMetadata = (s: State): SyncMetadata => ({
-  term: s.term,
-  primaryId: s.primaryId,
-  selfId: selfId(s),
-  committed: s.committed.op,
-  committedWall: s.committed.wall,
-  lastApplied: s.applied.op,
-  rbid: s.rbid,
-  syncSource: s.sync.source ?? '',
-  configVersion: s.config?.version ?? -2,
-});
-
-/** Answers fetches that have waited long enough or for which there is news. */
-export function servePollers(turn: Turn) {
-  const { s, now } = turn;
-  if (s.pollers.length === 0) return;
-  const state = stateOf(s);
-  const canServe = state === 'PRIMARY' || state === 'SECONDARY';
-  const left = s.pollers.filter((poller) => {
-    const { request, id, deadline } = poller;
-    if (!canServe) {
-      const message = `not primary or secondary; cannot currently read from this replSet member`;
-      const reply = {
-        kind: 'failed',
-        code: 13436,
-        codeName: 'NotPrimaryOrSecondary',
-        message,
-        network: false,
-      } as const;
-      emit(turn, { kind: 'answerPeer', id, reply });
-      return false;
-    }
-    const newPrimary =
-      s.primaryId >= 0 && s.primaryId !== request.knownPrimary && s.primaryId !== request.fromId;
-    const news =
-      !sameOpTime(request.after, s.applied.op) ||
-      compareOpTimes(s.committed.op, request.knownCommitted) > 0 ||
-      newPrimary ||
-      request.term !== s.term;
-    if (!news && now < deadline) return true;
-    emit(turn, { kind: 'serveLog', id, after: request.after, metadata: syncMetadata(s) });
-    return false;
-  });
-  if (left.length !== s.pollers.length) s.pollers = left;
-}
-
-// ── commands ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** replSetSyncFrom. */
-export function syncFrom(turn: Turn, id: number, host: string) {
-  const { s } = turn;
-  const state = stateOf(s);
-  const notSecondary = (message: string): void => refuse(turn, id, refusal(95, 'NotSecondary', message));
-  const invalid = (message: string): void => refuse(turn, id, refusal(72, 'InvalidOptions', message));
-  const member = s.config?.members.find((candidate) => candidate.host === host);
-  if (state === 'ARBITER') return notSecondary("arbiters don't sync");
-  if (state === 'PRIMARY') return notSecondary("primaries don't sync");
-  if (state === 'REMOVED' || state === 'STARTUP') {
-    return notSecondary('Removed and uninitialized nodes do not sync');
-  }
-  if (host === selfHost(s)) return invalid('I cannot sync from myself');
-  if (!member) {
-    return refuse(turn, id, refusal(74, 'NodeNotFound', `Could not find member "${host}" in replica set`));
-  }
-  if (member.arbiterOnly) return invalid(`Cannot sync from "${host}" because it is an arbiter`);
-  if (!member.buildIndexes && selfConfig(s)?.buildIndexes) {
-    return invalid(`Cannot sync from "${host}" because it does not build indexes`);
-  }
-  if (isVoter(selfConfig(s)!) && !isVoter(member)) {
-    return invalid(`Cannot sync from "${host}" because it is not a voter`);
-  }
-  const peer = s.peers[member.id];
-  if (peer && !peer.authenticated) {
-    return refuse(turn, id, refusal(13, 'Unauthorized', `not authorized to communicate with ${host}`));
-  }
-  if (peer?.up !== true) {
-    return refuse(turn, id, refusal(6, 'HostUnreachable', `I cannot reach the requested member: ${host}`));
-  }
-  const behind = (s.applied.op?.s ?? 0) - (peer.position.op?.s ?? 0);
-  const warning =
-    behind > 10 ? { warning: `requested member "${host}" is more than 10 seconds behind us` } : {};
-  const previous = s.sync.source === null ? {} : { prevSyncTarget: s.sync.source };
-  s.sync = { ...s.sync, forced: host, retryAt: turn.now };
-  if (s.initialSync !== null) restartInitialSync(turn);
-  answer(turn, id, { syncFromRequested: host, ...previous, ...warning });
-}
-
-function restartInitialSync(turn: Turn): void {
-  const { s } = turn;
-  emit(turn, { kind: 'abortClone' });
-  s.applied = NOWHERE;
-  s.initialSync = {
-    ...s.initialSync!,
-    phase: 'choosing',
-    token: null,
-    source: null,
-    retryAt: turn.now,
-    stopAt: null,
-  };
-  s.sync = { ...NO_SYNC, forced: s.sync.forced, applying: s.sync.applying };
 }

@@ -76,9 +76,13 @@ export function stateOf(s: State): StateName {
   if (self === null) return s.pending?.kind === 'start' ? 'STARTUP' : 'REMOVED';
   if (s.role === 'leader') return 'PRIMARY';
   if (self.arbiterOnly) return 'ARBITER';
-  if (s.follower === 'SECONDARY' && s.maintenance > 0) return 'RECOVERING';
+  if (s.follower === 'SECONDARY' && (s.maintenance > 0 || isShutOut(s))) return 'RECOVERING';
   return s.follower;
 }
+
+/** Every member that answers at all refuses this one's credentials. */
+const isShutOut = (s: State): boolean =>
+  peersOf(s).some((peer) => !peer.authenticated) && !peersOf(s).some((peer) => peer.up === true);
 
 /** Writes are accepted. */
 export const isWritable = (s: State): boolean =>

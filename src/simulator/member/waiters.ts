@@ -1,4 +1,4 @@
-import { type MemberConfig, voters } from './config.ts';
+import type { MemberConfig } from './config.ts';
 import { reached } from './optime.ts';
 import { countWith, positionOf } from './peers.ts';
 import { answer, refusal, refuse, type Turn } from './turn.ts';
@@ -88,15 +88,33 @@ function settle(turn: Turn, waiter: Waiter): boolean {
 
 /** A new waiter: answered at once when it holds already or never can. */
 export function addWaiter(turn: Turn, waiter: Waiter): void {
-  if (!settle(turn, waiter)) turn.s.waiters = [...turn.s.waiters, waiter];
-}
-
-export function settleWaiters(turn: Turn): void {
+  if (settle(turn, waiter)) return;
   const { s } = turn;
-  if (s.waiters.length === 0) return;
-  const left = s.waiters.filter((waiter) => !settle(turn, waiter));
-  if (left.length !== s.waiters.length) s.waiters = left;
+  s.waiters = [...s.waiters, waiter];
+  const deadline = waiter.kind === 'write' ? waiter.deadline : null;
+  if (deadline !== null) s.waitersDueAt = Math.min(deadline, s.waitersDueAt ?? deadline);
 }
 
-/** Members without which no majority write can be acknowledged, for status. */
-export const votingMembers = (s: State): number => (s.config === null ? 0 : voters(s.config).length);
+/** What waiters look at; while it stays the same and no deadline passes, none of them is done. */
+const sameForWaiters = (before: State, s: State): boolean =>
+  before.applied === s.applied &&
+  before.committed === s.committed &&
+  before.peers === s.peers &&
+  before.config === s.config &&
+  before.leader === s.leader &&
+  before.term === s.term;
+
+/** Answers those whose time has come. */
+export function settleWaiters(turn: Turn, before: State): void {
+  const { s, now } = turn;
+  if (s.waiters.length === 0) return;
+  const late = s.waitersDueAt !== null && now >= s.waitersDueAt;
+  if (!late && sameForWaiters(before, s)) return;
+  const left = s.waiters.filter((waiter) => !settle(turn, waiter));
+  if (left.length === s.waiters.length && !late) return;
+  s.waiters = left;
+  s.waitersDueAt = left.reduce<number | null>((earliest, waiter) => {
+    const deadline = waiter.kind === 'write' ? waiter.deadline : null;
+    return deadline === null ? earliest : Math.min(deadline, earliest ?? deadline);
+  }, null);
+}

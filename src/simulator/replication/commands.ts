@@ -141,7 +141,15 @@ async function syncFrom({ command }: CommandContext, runtime: Runtime): Promise<
   if (typeof given !== 'string') {
     throw new ServerError(2, 'BadValue', 'replSetSyncFrom takes a host:port string');
   }
-  return await runtime.command({ kind: 'syncFrom', host: normalHost('replSetSyncFrom', given) });
+  return await runtime.command({ kind: 'syncFrom', host: hostOf(given) });
+}
+
+function hostOf(text: string): string {
+  try {
+    return normalHost('replSetSyncFrom', text);
+  } catch (failure) {
+    throw new ServerError(9, 'FailedToParse', failure instanceof Error ? failure.message : String(failure));
+  }
 }
 
 function assertInitiated(runtime: Runtime): void {

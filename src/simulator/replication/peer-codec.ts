@@ -3,7 +3,6 @@ import { type Document, Int32, Long, ObjectId } from 'bson';
 import type { OplogEntry } from '../contracts.ts';
 import { NO_TERM, NO_VERSION } from '../member/config.ts';
 import { parseConfig } from '../member/config-parse.ts';
-import type { OpTime, Position } from '../member/optime.ts';
 import type {
   FailedReply,
   FetchReply,
@@ -15,7 +14,8 @@ import type {
   PositionRequest,
   SyncMetadata,
   VoteRequest,
-} from '../member/types.ts';
+} from '../member/messages.ts';
+import type { OpTime, Position } from '../member/optime.ts';
 import { configDocument, flag, fromBson, long, numberOf, plain, toBson } from './values.ts';
 
 const setId = (hex: string | null): ObjectId | undefined =>

@@ -1,41 +1,34 @@
 /** The member machine in real time: timers, storage, connections to other members, everybody who waits for it. */
-import { calculateObjectSize, type Document, Int32, Long, ObjectId, Timestamp } from 'bson';
+import { type Document, Long, ObjectId, Timestamp } from 'bson';
 import type { Millis } from '../../base/units.ts';
 import type { OpTime as BsonOpTime, DataStore, Logger, OplogEntry, ServerNode } from '../contracts.ts';
 import { ServerError } from '../contracts.ts';
 import type { ReplicaSetConfig } from '../member/config.ts';
-import { parseConfig } from '../member/config-parse.ts';
-import { type MemberOptions, member, newMember, nextDeadline } from '../member/member.ts';
-import { NOWHERE, sameOpTime } from '../member/optime.ts';
+import { type MemberOptions, member, newMember } from '../member/member.ts';
+import type { FailedReply, PeerReply, PeerRequest } from '../member/messages.ts';
 import { isWritable, selfConfig } from '../member/turn.ts';
-import type {
-  Command,
-  FailedReply,
-  Input,
-  LogView,
-  Output,
-  PeerReply,
-  PeerRequest,
-  Refusal,
-  State,
-  Waiter,
-} from '../member/types.ts';
+import type { Command, Input, LogView, Output, Refusal, State, Waiter } from '../member/types.ts';
 import { type CloneProgress, CloneSessions, clone } from './clone.ts';
 import { findSelf } from './find-self.ts';
-import { type Batch, decodeReply, encodeBatch, encodeReply, encodeRequest } from './peer-codec.ts';
+import {
+  batchAfter,
+  hasUserData,
+  isSynced,
+  loadConfig,
+  loadRollbackId,
+  loadVote,
+  logViewOf,
+  saveConfig,
+  saveRollbackId,
+  saveSynced,
+  saveVote,
+} from './local-state.ts';
+import { showAttr } from './log-attributes.ts';
+import { decodeReply, encodeBatch, encodeReply, encodeRequest } from './peer-codec.ts';
 import { PeerError, PeerUnreachable } from './peer-connection.ts';
 import type { PeerPool } from './peer-pool.ts';
-import { configDocument, fromBson, numberOf, plain, positionOf, timestamp, toBson } from './values.ts';
+import { toBson } from './values.ts';
 
-/** Keys of the unreplicated documents. */
-const KEYS = {
-  config: 'system.replset',
-  vote: 'replset.election',
-  rollbackId: 'system.rollback.id',
-  synced: 'replset.initialSyncId',
-} as const;
-const BATCH_ENTRIES = 1_000;
-const BATCH_BYTES = 8_000_000;
 const NOOP_INTERVAL: Millis = 10_000;
 
 export interface RuntimeOptions {
@@ -60,6 +53,7 @@ export class Runtime {
   /** Own id for `_isSelf`. */
   readonly instanceId = new ObjectId();
   readonly #options: RuntimeOptions;
+  readonly #log: LogView;
   #state: State;
   #queue: Input[] = [];
   #busy = false;
@@ -87,6 +81,7 @@ export class Runtime {
     this.node = options.node;
     this.pool = options.pool;
     this.data = options.node.data;
+    this.#log = logViewOf(this.data);
     this.#state = newMember(options.member);
     this.data.onApplied((entry) => this.#onApplied(entry));
   }
@@ -106,21 +101,16 @@ export class Runtime {
   }
 
   start(): void {
-    const stored = this.data.getLocal(KEYS.config);
-    const config = stored === undefined ? null : this.#storedConfig(stored);
-    const vote = this.data.getLocal(KEYS.vote);
-    const rollbackId = numberOf(this.data.getLocal(KEYS.rollbackId)?.['rollbackId']) ?? 1;
+    const config = loadConfig(this.data, this.logger);
     const last = this.data.lastApplied();
     if (last !== null) this.#advance(last.ts);
     this.#feed({
       kind: 'start',
       config,
-      vote: vote
-        ? { term: numberOf(vote['term']) ?? -1, candidate: numberOf(vote['candidateIndex']) ?? -1 }
-        : null,
-      initialSyncPending: config !== null && this.data.getLocal(KEYS.synced)?.['done'] !== true,
-      hasData: this.#hasData(),
-      rbid: rollbackId,
+      vote: loadVote(this.data),
+      initialSyncPending: config !== null && !isSynced(this.data),
+      hasData: hasUserData(this.data),
+      rbid: loadRollbackId(this.data),
     });
     this.#noopTimer = setInterval(() => this.#writeIdleNoop(), NOOP_INTERVAL);
     this.#noopTimer.unref();
@@ -291,7 +281,7 @@ export class Runtime {
         if (input === undefined) break;
         const [state, outputs] = member(this.#state, input, this.now(), this.#log);
         this.#state = state;
-        for (const output of outputs) this.#carryOut(output);
+        for (const output of outputs) this.#carryOutOrEnd(output);
       }
     } finally {
       this.#busy = false;
@@ -301,12 +291,12 @@ export class Runtime {
 
   #appliedInput(): Input {
     this.#dirty = false;
-    return { kind: 'applied', position: this.#log.last(), hasData: this.#hasData() };
+    return { kind: 'applied', position: this.#log.last(), hasData: hasUserData(this.data) };
   }
 
   #schedule(): void {
     if (this.#stopped) return;
-    const at = nextDeadline(this.#state, this.now());
+    const at = this.#state.dueAt;
     if (at === null || (this.#timer !== null && this.#timerAt === at)) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timerAt = at;
@@ -315,40 +305,6 @@ export class Runtime {
       this.#timer = null;
       this.#feed({ kind: 'tick' });
     }, delay);
-  }
-
-  readonly #log: LogView = {
-    oldest: () => fromBson(this.data.oldestOplog()),
-    last: () => {
-      const last = this.data.lastApplied();
-      const entry = last === null ? undefined : this.data.oplogFind(last);
-      return entry ? positionOf(entry) : NOWHERE;
-    },
-    atOrBefore: (op) => fromBson(this.data.oplogFind(toBson(op))),
-  };
-
-  /** Data that a set's initiation elsewhere would destroy. */
-  #hasData(): boolean {
-    return this.data
-      .databases()
-      .filter((db) => db !== 'local' && db !== 'config')
-      .some((db) => this.data.collections(db).some(({ name }) => `${db}.${name}` !== 'admin.system.version'));
-  }
-
-  #storedConfig(stored: Document): ReplicaSetConfig | null {
-    const parsed = parseConfig(plain(stored));
-    if (parsed.ok) return parsed.value;
-    this.logger.log(
-      'E',
-      'REPL',
-      21313,
-      'initandlisten',
-      'Locally stored replica set configuration is invalid',
-      {
-        error: parsed.error,
-      },
-    );
-    return null;
   }
 
   /** An idle primary writes now and then, so that lag and cluster time mean something. */
@@ -363,15 +319,23 @@ export class Runtime {
 
   // ── carrying out ──────────────────────────────────────────────────────────────────────────────────────────────────
 
+  /** Storage that fails leaves nothing to go on with. */
+  #carryOutOrEnd(output: Output): void {
+    try {
+      this.#carryOut(output);
+    } catch (failure) {
+      this.#options.onFatal(
+        `${output.kind}: ${failure instanceof Error ? failure.message : String(failure)}`,
+      );
+    }
+  }
+
   #carryOut(output: Output) {
     switch (output.kind) {
       case 'saveConfig':
-        return this.#saveConfig(output.config);
-      case 'saveVote': {
-        const { term, candidate } = output.vote;
-        const vote = { term: Long.fromNumber(term), candidateIndex: Long.fromNumber(candidate) };
-        return this.data.setLocal(KEYS.vote, vote);
-      }
+        return saveConfig(this.data, output.config);
+      case 'saveVote':
+        return saveVote(this.data, output.vote);
       case 'findSelf':
         void this.#findSelf(output.token, output.config);
         return;
@@ -385,7 +349,7 @@ export class Runtime {
         this.#answers.get(output.id)?.(output.refusal, output.fields ?? {});
         return;
       case 'serveLog':
-        this.#requests.get(output.id)?.(encodeBatch(this.#batchAfter(output.after), output.metadata));
+        this.#requests.get(output.id)?.(encodeBatch(batchAfter(this.data, output.after), output.metadata));
         return;
       case 'topology':
         for (const wake of [...this.#topologyWaiters]) wake();
@@ -421,7 +385,7 @@ export class Runtime {
   ) {
     switch (output.kind) {
       case 'appendNoop':
-        if (output.o['msg'] === 'initiating set') this.data.setLocal(KEYS.synced, { done: true });
+        if (output.o['msg'] === 'initiating set') saveSynced(this.data, true);
         return this.#appendNoop({ ...output.o }, output.term);
       case 'apply': {
         const batch = this.#batches.get(output.token) ?? [];
@@ -437,40 +401,21 @@ export class Runtime {
         return this.#cloneAbort.abort(new Error('initial sync was cancelled'));
       case 'initialSyncDone':
         this.cloning = null;
-        return this.data.setLocal(KEYS.synced, { done: true });
+        return saveSynced(this.data, true);
       case 'stable':
         return this.data.setStable(toBson(output.op));
     }
   }
 
-  #saveConfig(config: ReplicaSetConfig): void {
-    this.data.setLocal(KEYS.config, configDocument(config, { forClients: false }));
-  }
-
   #rollBack(to: BsonOpTime): void {
     const { undone } = this.data.rollbackTo(to);
     const rbid = this.#state.rbid + 1;
-    this.data.setLocal(KEYS.rollbackId, { rollbackId: new Int32(rbid) });
+    saveRollbackId(this.data, rbid);
     this.logger.log('I', 'ROLLBACK', 21610, 'ReplCoord', 'Rollback undid operations', {
       count: undone.length,
     });
     this.#dirty = false;
     this.#queue.unshift({ kind: 'rolledBack', position: this.#log.last(), rbid });
-  }
-
-  #batchAfter(after: Parameters<typeof toBson>[0]): Batch {
-    const found = this.data.oplogFind(toBson(after));
-    const foundOp = fromBson(found);
-    if (foundOp === null) return { kind: 'tooStale' };
-    if (!sameOpTime(foundOp, after)) return { kind: 'diverged', ancestor: foundOp };
-    const entries: OplogEntry[] = [];
-    let bytes = 0;
-    for (const entry of this.data.oplogAfter(toBson(after), BATCH_ENTRIES)) {
-      bytes += calculateObjectSize(entry);
-      if (entries.length > 0 && bytes > BATCH_BYTES) break;
-      entries.push(entry);
-    }
-    return { kind: 'entries', entries };
   }
 
   async #findSelf(token: number, config: ReplicaSetConfig): Promise<void> {
@@ -499,7 +444,7 @@ export class Runtime {
 
   async #clone(token: number, from: string, attempt: number): Promise<void> {
     this.#cloneAbort = new AbortController();
-    this.data.setLocal(KEYS.synced, { done: false });
+    saveSynced(this.data, false);
     this.cloning = {
       attempt,
       source: from,
@@ -544,21 +489,4 @@ function failed(failure: unknown): FailedReply {
   const timedOut = failure instanceof PeerUnreachable && failure.timedOut;
   const [code, codeName] = timedOut ? ([89, 'NetworkTimeout'] as const) : ([6, 'HostUnreachable'] as const);
   return { kind: 'failed', code, codeName, message, network: true };
-}
-
-/** Attributes of a log line as BSON: optimes and configurations in the server's shape. */
-function showAttr(attr: Readonly<Record<string, unknown>> | undefined): Document | undefined {
-  if (attr === undefined) return undefined;
-  return Object.fromEntries(Object.entries(attr).map(([key, value]) => [key, showValue(key, value)]));
-}
-
-function showValue(key: string, value: unknown): unknown {
-  if (key === 'config') return configDocument(value as ReplicaSetConfig, { forClients: true });
-  if (typeof value !== 'object' || value === null || value instanceof Date) return value;
-  const op = value as { t?: unknown; s?: unknown; i?: unknown };
-  if (typeof op.s === 'number' && typeof op.i === 'number') {
-    return { ts: timestamp({ s: op.s, i: op.i }), t: Number(op.t) };
-  }
-  if (Array.isArray(value)) return value;
-  return showAttr(value as Record<string, unknown>);
 }
