@@ -29,7 +29,7 @@ beforeAll(async () => {
   await stack.untilPhase('clients-app', 'Ready', 'default', 'mongodbusers');
   const printed = await stack.belay(['connect', 'clients', '--print', '--user', 'clients-app']);
   uri = printed.out.trim();
-  caFile = new URL(uri.replace('mongodb://', 'http://')).searchParams.get('tlsCAFile') ?? '';
+  caFile = new URLSearchParams(uri.split('?')[1]).get('tlsCAFile') ?? '';
 }, LONG);
 afterAll(() => stack?.stop(), LONG);
 
