@@ -1,7 +1,7 @@
 /** `replSetInitiate`, once in a set's life (S6). */
 import { connect } from 'node:net';
-import { EJSON } from 'bson';
-import type { Document } from 'mongodb';
+
+import { BSON, type Document } from 'mongodb';
 import type { ReplSetConfig } from '../../clusters/facts.ts';
 import type { CommandOutcome } from '../../clusters/snapshot.ts';
 import { PEER_TIMEOUT } from '../limits.ts';
@@ -23,7 +23,7 @@ export async function initiate(context: CommandContext, config: ReplSetConfig): 
   const unreachable = await firstUnreachable(config);
   if (unreachable !== null) return refused(74, 'NodeNotFound', unreachable);
   try {
-    const wanted = EJSON.deserialize(config as Document) as Document;
+    const wanted = BSON.EJSON.deserialize(config as Document) as Document;
     await admin(context, null).command({ replSetInitiate: wanted });
     return done({ initiated: true });
   } catch (failure) {

@@ -1,7 +1,7 @@
 /** Reconfiguration and step-down: effects on a set that answers may get lost of. */
 import { isDeepStrictEqual } from 'node:util';
-import { EJSON } from 'bson';
-import type { Db, Document } from 'mongodb';
+
+import { BSON, type Db, type Document } from 'mongodb';
 import type { ReplSetConfig } from '../../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
 import { codeOf, mayHaveHappened, refusal } from '../mongo.ts';
@@ -10,7 +10,7 @@ import { admin, type CommandContext, done, hello } from './context.ts';
 type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
 
 /** Driver documents as plain JSON data; ids and dates stay distinguishable (`{$oid}`), so that a config can go back. */
-export const plain = <T>(document: Document): T => EJSON.serialize(document, { relaxed: true }) as T;
+export const plain = <T>(document: Document): T => BSON.EJSON.serialize(document, { relaxed: true }) as T;
 
 /**
  * Installs this very configuration. One that is installed already is done; after a lost or partial answer the stored one
@@ -20,7 +20,7 @@ export async function reconfig(context: CommandContext, command: Of<'reconfig'>)
   const db = admin(context, command.as);
   if (await installed(db, command.config)) return done({ already: true });
   context.signal.throwIfAborted();
-  const wanted = EJSON.deserialize(command.config as Document) as Document;
+  const wanted = BSON.EJSON.deserialize(command.config as Document) as Document;
   try {
     await db.command({ replSetReconfig: wanted, maxTimeMS: command.maxTimeMillis });
     return done({ version: command.config.version });
