@@ -145,6 +145,9 @@ test('an index with duplicates can not become unique', async () => {
       { _id: 3, x: 2 },
     ],
   });
+  await server.ok('db', { collMod: 'c', index: { keyPattern: { x: 1 }, prepareUnique: true } });
+  const more = await server.ok('db', { insert: 'c', documents: [{ _id: 4, x: 2 }] });
+  expect(more['writeErrors'][0].code).toBe(11000);
   const index = { keyPattern: { x: 1 }, unique: true };
   expect(await server.run('db', { collMod: 'c', index })).toMatchObject({
     code: 359,

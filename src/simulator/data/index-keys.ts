@@ -35,7 +35,8 @@ export class Index {
     this.spec = spec;
     const key = spec['key'] as Document;
     this.fields = Object.keys(key).map((name) => ({ name, path: pathOf(name) }));
-    this.unique = isTruthy(spec['unique']);
+    // An index that is about to become unique takes no new duplicates; those it has stay until they are cleared away.
+    this.unique = isTruthy(spec['unique']) || isTruthy(spec['prepareUnique']);
     this.sparse = isTruthy(spec['sparse']);
     this.collator = collatorOf(spec['collation'] as Document | undefined);
     const partial: unknown = spec['partialFilterExpression'];
