@@ -4,6 +4,7 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createWriteStream, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -29,7 +30,14 @@ export interface Server {
   readonly api: ApiClient;
 }
 
+export interface ServerStart {
+  readonly storeUrl?: string;
+  readonly ports?: { readonly api: number; readonly agents: number };
+  readonly args?: readonly string[];
+}
+
 export interface StackOptions {
+  readonly server?: ServerStart;
   readonly storeUrl?: string;
   readonly agents?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -64,7 +72,7 @@ export class Stack {
   static async start(options: StackOptions = {}): Promise<Stack> {
     const stack = new Stack(options);
     try {
-      stack.server = await stack.startServer('server');
+      stack.server = await stack.startServer('server', options.server);
       for (const name of options.agents ?? ['local']) await stack.startAgent(name);
       return stack;
     } catch (error) {
@@ -74,9 +82,9 @@ export class Stack {
   }
 
   /** Starts (or starts again) a control plane with its own data folder; its ports stay the same. */
-  async startServer(name: string, storeUrl = this.#options.storeUrl): Promise<Server> {
+  async startServer(name: string, options: ServerStart = {}): Promise<Server> {
     const data = path.join(this.dir, name);
-    const ports = this.#ports.get(name) ?? { api: 0, agents: 0 };
+    const ports = options.ports ?? this.#ports.get(name) ?? { api: 0, agents: 0 };
     const args = [
       'server',
       '--data',
@@ -85,14 +93,16 @@ export class Stack {
       `127.0.0.1:${ports.api}`,
       '--agent-listen',
       `127.0.0.1:${ports.agents}`,
+      ...(options.args ?? []),
     ];
+    const storeUrl = options.storeUrl ?? this.#options.storeUrl;
     if (storeUrl !== undefined) args.push('--store', storeUrl);
     const child = this.spawn(args);
     const line = await lineOf(child, 'control plane ready');
     const ready = JSON.parse(line) as { url: string; agents: string[]; tokenFile: string };
     this.#ports.set(name, {
       api: Number(new URL(ready.url).port),
-      agents: Number(new URL(ready.agents[0] as string).port),
+      agents: ports.agents || Number(new URL(ready.agents[0] as string).port),
     });
     const token = readFileSync(ready.tokenFile, 'utf8').trim();
     return {
@@ -105,7 +115,11 @@ export class Stack {
   }
 
   /** Starts an agent; the first time it joins with a one-time token. */
-  async startAgent(name: string, urls: readonly string[] = [this.server.agentUrl]): Promise<ChildProcess> {
+  async startAgent(
+    name: string,
+    options: { readonly urls?: readonly string[]; readonly binDir?: string } = {},
+  ): Promise<ChildProcess> {
+    const urls = options.urls ?? [this.server.agentUrl];
     const data = path.join(this.dir, `agent-${name}`);
     const args = [
       'agent',
@@ -116,7 +130,7 @@ export class Stack {
       '--address',
       'localhost',
       '--bin-dir',
-      SIMULATOR_BIN,
+      options.binDir ?? SIMULATOR_BIN,
     ];
     let env = {};
     if (!this.#joined.has(name)) {
@@ -325,4 +339,19 @@ export function has(command: string, ...args: readonly string[]): boolean {
   } catch {
     return false;
   }
+}
+
+/** Free ports of this machine, to be named in advance. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer());
+  const ports = await Promise.all(
+    servers.map(
+      (server) =>
+        new Promise<number>((resolve) => {
+          server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
+        }),
+    ),
+  );
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
 }
