@@ -1,7 +1,6 @@
 import {
   compareConfigs,
   configText,
-  isElectable,
   isVoter,
   MAX_MEMBERS,
   MAX_VOTERS,
@@ -218,6 +217,3 @@ export function markNewlyAdded(old: ReplicaSetConfig, next: ReplicaSetConfig): R
   });
   return { ...next, members };
 }
-
-/** The new configuration has a member that could be primary. */
-export const hasElectable = (config: ReplicaSetConfig): boolean => config.members.some(isElectable);

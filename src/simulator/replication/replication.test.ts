@@ -75,6 +75,27 @@ test('a majority write is on another member, a killed primary is replaced, and i
   expect(valuesOf(back)).toEqual([1, 2]);
 });
 
+test('writes of a cut-off primary are undone in its data when it comes back; acknowledged ones stay', async () => {
+  const members = await startSet(3);
+  const old = primaryOf(members);
+  insert(old, 1);
+  const op = old.replication.lastApplied()!;
+  expect(await old.replication.awaitWriteConcern(op, { w: 3 }, never)).toBeNull();
+  const reasons: string[] = [];
+  old.replication.onStepDown((reason) => reasons.push(reason));
+  const heal = old.isolate();
+  insert(old, 2);
+  const waiting = old.replication.awaitWriteConcern(old.replication.lastApplied()!, { w: 'majority' }, never);
+  const left = members.filter((member) => member !== old);
+  await eventually('a new primary', () => left.some((member) => member.replication.isWritablePrimary()));
+  insert(primaryOf(left), 3);
+  expect(await waiting).toMatchObject({ codeName: 'PrimarySteppedDown' });
+  heal();
+  await eventually('rolled back', () => valuesOf(old).join() === '1,3' && readable(old));
+  expect(reasons).toEqual(['stepdown', 'rollback']);
+  expect(await old.run({ replSetGetRBID: 1 })).toEqual({ rbid: new Int32(2), ok: 1 });
+});
+
 test('a member added by reconfig copies the data and then votes', async () => {
   const members = await startSet(1);
   const [first] = members as [TestMember];

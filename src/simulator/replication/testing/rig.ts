@@ -17,6 +17,8 @@ export interface TestMember {
   run(command: Document, signal?: AbortSignal): Promise<Document>;
   /** The process is gone at once. */
   kill(): void;
+  /** Nobody reaches this member and it reaches nobody, until the returned function is called. */
+  isolate(): () => void;
 }
 
 export interface TestMemberOptions {
@@ -62,13 +64,20 @@ function makeNode(data: DataStore, host: string, version: string, log: string[])
   };
 }
 
+/** Every server-side socket of the file's members; isolation cuts all, the healthy ones reconnect. */
+const allSockets = new Set<Socket>();
+
 /** Starts one member and waits until it listens. */
 export async function startMember(options: TestMemberOptions = {}): Promise<TestMember> {
   const data = options.data ?? openMemoryStore();
   const log: string[] = [];
   const sockets = new Set<Socket>();
   let answer: (command: Document) => Promise<Document> = () => Promise.resolve({ ok: 1 });
-  const server = createServer((socket) => serve(socket, sockets, (command) => answer(command)));
+  let isolated = false;
+  const server = createServer((socket) => {
+    if (isolated) socket.destroy();
+    else serve(socket, sockets, (command) => answer(command));
+  });
   const port = await listen(server, options.port ?? 0);
   const host = `127.0.0.1:${port}`;
   const node = makeNode(data, host, options.version ?? '8.0.4', log);
@@ -77,6 +86,10 @@ export async function startMember(options: TestMemberOptions = {}): Promise<Test
     setName: options.setName ?? 'rs0',
     address: host,
     seed: port,
+    tls: () => {
+      if (isolated) throw new Error('isolated');
+      return null;
+    },
   });
   const abort = new AbortController();
   const run = (command: Document, signal = abort.signal): Promise<Document> =>
@@ -94,6 +107,13 @@ export async function startMember(options: TestMemberOptions = {}): Promise<Test
       abort.abort();
       server.close();
       for (const socket of sockets) socket.destroy();
+    },
+    isolate: () => {
+      isolated = true;
+      for (const socket of allSockets) socket.destroy();
+      return () => {
+        isolated = false;
+      };
     },
   };
 }
@@ -134,7 +154,11 @@ async function runCommand(
 
 function serve(socket: Socket, sockets: Set<Socket>, answer: (command: Document) => Promise<Document>): void {
   sockets.add(socket);
-  socket.on('close', () => sockets.delete(socket));
+  allSockets.add(socket);
+  socket.on('close', () => {
+    sockets.delete(socket);
+    allSockets.delete(socket);
+  });
   socket.on('error', () => {});
   let buffer = Buffer.alloc(0);
   socket.on('data', (chunk) => {
