@@ -14,7 +14,7 @@ import { systemClock } from './clock.ts';
 import { type Executables, openExecutables } from './executables.ts';
 import { readJson, writeJson } from './files.ts';
 import { readHostFacts } from './hostFacts.ts';
-import { join, keepRenewed, loadMembership, type Membership } from './identity.ts';
+import { hasEnded, join, keepRenewed, loadMembership, type Membership } from './identity.ts';
 import { Inventory } from './inventory.ts';
 import { type Layout, openLayout } from './layout.ts';
 import { HOUSEKEEPING } from './limits.ts';
@@ -37,13 +37,15 @@ export interface AgentOptions {
   readonly caFingerprint?: string | null;
   /** Where server executables lie; PATH is looked at too. */
   readonly binDir?: string | null;
+  /** Addresses members listen on when their snapshot says "all"; absent: really all. */
+  readonly bindIp?: readonly string[];
   readonly labels?: Readonly<Record<string, string>>;
   readonly log: Log;
   readonly clock?: Clock;
 }
 
 export interface RunningAgent {
-  /** Ids of control planes connected now. */
+  /** Addresses of the control planes connected now. */
   connected(): readonly string[];
   /** Lets go of everything; members run on (fail-static). `stopMembers` ends them first, for a demo that leaves nothing. */
   close(options?: { readonly stopMembers?: boolean }): Promise<void>;
@@ -109,9 +111,16 @@ class Agent implements RunningAgent {
     this.#operations.resume();
     void this.#inventory.emptyTrash().catch((failure) => this.#log.warn('trash', { error: String(failure) }));
     await this.#readHost();
-    this.#membership = loadMembership(this.#layout.identity) ?? (await this.#join());
+    this.#membership = this.#kept() ?? (await this.#join());
     this.#connect(this.#membership);
     this.#tick();
+  }
+
+  /** An identity that ended while the agent was away is no use, but a new token can replace it. */
+  #kept(): Membership | null {
+    const kept = loadMembership(this.#layout.identity);
+    const ended = kept !== null && hasEnded(kept.identity.certificatePem, this.#clock.now());
+    return ended && this.#options.joinToken ? null : kept;
   }
 
   #join(): Promise<Membership> {
@@ -181,6 +190,7 @@ class Agent implements RunningAgent {
       paths: this.#layout.service(serviceId),
       inventory: this.#inventory,
       executables: this.#executables,
+      bindIp: this.#options.bindIp ?? null,
       clock: this.#clock,
       log: this.#log,
       changed: (id) => this.#connection?.memberChanged(id),

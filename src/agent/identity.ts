@@ -84,6 +84,10 @@ function pause(clock: Clock, signal: AbortSignal): Promise<void> {
   });
 }
 
+/** True when the certificate is past its end: no control plane takes it any more. */
+export const hasEnded = (certificatePem: string, now: number): boolean =>
+  Date.parse(new X509Certificate(certificatePem).validTo) <= now;
+
 /** True when so little of the certificate's life is left that a new one should be got. */
 export function needsRenewal(certificatePem: string, now: number): boolean {
   const { validFrom, validTo } = new X509Certificate(certificatePem);

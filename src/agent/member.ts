@@ -25,6 +25,8 @@ export interface MemberOptions {
   readonly paths: ServicePaths;
   readonly inventory: Inventory;
   readonly executables: Executables;
+  /** What "all addresses" means on this host; null: all. */
+  readonly bindIp: readonly string[] | null;
   readonly clock: Clock;
   readonly log: Log;
   readonly changed: (serviceId: string) => void;
@@ -156,7 +158,12 @@ export class Member {
     if (snapshot.run === 'stopped') return { kind: 'stopped', configVersion };
     const foreign = this.#foreign ?? this.#foreignVolume(record);
     if (foreign !== null) return { kind: 'refused', message: foreign, configVersion };
-    return { kind: 'run', plan: this.#plan(snapshot, record, record.version) };
+    return { kind: 'run', plan: this.#plan(this.#bound(snapshot), record, record.version) };
+  }
+
+  #bound(snapshot: MemberSnapshot): MemberSnapshot {
+    const { bindIp } = this.#options;
+    return bindIp && snapshot.bindIp.includes('*') ? { ...snapshot, bindIp } : snapshot;
   }
 
   /** S6: the marker in the volume decides whose data it is, not the path. */
