@@ -257,7 +257,6 @@ test.skipIf(!canMount)(
       await again.close();
       expect(statusOf((await stack.object('mongodb', 'tight'))!).phase).toBe('Ready');
     } finally {
-      await stack.stop();
       execFileSync('umount', ['-l', dir]);
     }
   },
