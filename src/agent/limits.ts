@@ -70,7 +70,5 @@ export const VERSION_TIMEOUT: Millis = 20 * SECOND;
 export const PEER_TIMEOUT: Millis = 2 * SECOND;
 /** First try to join again after a network failure; the same cap as a reconnect. */
 export const JOIN_RETRY: Millis = 2 * SECOND;
-/** Executables are looked for again this often. */
-export const EXECUTABLES_RESCAN: Millis = 1 * MINUTE;
 /** Ports looked at when a free one may be chosen. */
 export const PORTS_TRIED = 2_000;
