@@ -51,6 +51,13 @@ function peersFor(s: State, config: ReplicaSetConfig, self: number, now: number)
   return peers;
 }
 
+/** A member that stays gets other horizons. */
+const changesHorizons = (old: ReplicaSetConfig, next: ReplicaSetConfig): boolean =>
+  next.members.some((member) => {
+    const before = old.members.find((candidate) => candidate.id === member.id);
+    return before !== undefined && JSON.stringify(before.horizons) !== JSON.stringify(member.horizons);
+  });
+
 /** Makes a configuration the current one: persists it, tells the others by heartbeats at once. */
 export function installConfig(turn: Turn, config: ReplicaSetConfig, self: number): void {
   const { s } = turn;
@@ -61,6 +68,8 @@ export function installConfig(turn: Turn, config: ReplicaSetConfig, self: number
   s.configBase = s.committed.op;
   s.peers = peersFor(s, config, self, turn.now);
   if (s.primaryId >= 0 && s.role !== 'leader' && !s.peers[s.primaryId]) s.primaryId = -1;
+  // Clients know members by the names of their horizon: with other names they have to come again (303 on a real server).
+  if (s.config !== null && changesHorizons(s.config, config)) emit(turn, { kind: 'closeConnections' });
   s.config = config;
   s.self = self;
   note(turn, 'I', 'REPL', 21392, 'New replica set config in use', { config });

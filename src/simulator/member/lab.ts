@@ -55,6 +55,10 @@ export class Lab {
   /** Called after every step of any member. */
   watch: (node: LabNode, outputs: readonly Output[]) => void = () => {};
   readonly answers = new Map<number, Answer>();
+  /** Every initial sync fails. */
+  failClones = false;
+  /** Members whose logins all others refuse. */
+  readonly refuseLogins = new Set<string>();
   readonly #rng: Rng;
   readonly #options: LabOptions;
   #events: { at: Millis; seq: number; run: () => void }[] = [];
@@ -293,7 +297,8 @@ export class Lab {
       case 'log':
         return say(`[${output.id}] ${output.message}`);
       case 'fatal':
-        return say(`FATAL ${output.message}`);
+        say(`FATAL ${output.message}`);
+        return this.crash(node.host);
       case 'answerPeer':
         return this.#pending.get(output.id)?.(output.reply);
       default:
@@ -358,7 +363,7 @@ export class Lab {
     const copy = [...source.log];
     const begin = copy.at(-1);
     this.#later(node, 20, () => {
-      if (!source.up || !begin || this.#blocked(node.host, from)) {
+      if (this.failClones || !source.up || !begin || this.#blocked(node.host, from)) {
         return { kind: 'cloneFailed', token, message: `${from} is not reachable` };
       }
       node.log = copy;
@@ -391,6 +396,11 @@ export class Lab {
         message: `Error connecting to ${to} :: caused by :: Connection refused`,
         network: true,
       };
+      return this.#later(from, 1, () => ({ kind: 'reply', token, reply }));
+    }
+    if (this.refuseLogins.has(from.host)) {
+      const refused = { kind: 'failed', code: 18, codeName: 'AuthenticationFailed' } as const;
+      const reply = { ...refused, message: 'Authentication failed.', network: false };
       return this.#later(from, 1, () => ({ kind: 'reply', token, reply }));
     }
     const { life } = target;

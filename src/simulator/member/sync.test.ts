@@ -86,7 +86,25 @@ test('initial sync: STARTUP2 counts for no write majority, and a source that is 
   expect(lab.node('c:1').log.at(-1)).toEqual(lab.node('a:1').log.at(-1));
 });
 
-test('a crash during initial sync starts it over; ten failed attempts end the process', () => {
+test('ten failed attempts of initial sync end the process', () => {
+  const lab = settledLab(['a:1', 'b:1']);
+  lab.add('c:1');
+  reconfigure(
+    lab,
+    nextConfig(lab, (members) => [...members, { _id: 2, host: 'c:1', votes: 0, priority: 0 }]),
+  );
+  lab.failClones = true;
+  lab.run(120_000);
+  const attempts = lab.story.filter((line) => line.includes('c:1 [21164]'));
+  expect(attempts).toHaveLength(10);
+  expect(
+    lab.story.filter((line) =>
+      line.includes('c:1 FATAL The maximum number of initial sync attempts has been exhausted'),
+    ),
+  ).toHaveLength(1);
+});
+
+test('a crash during initial sync starts it over', () => {
   const lab = settledLab(['a:1', 'b:1']);
   lab.add('c:1');
   reconfigure(
@@ -242,4 +260,17 @@ test('readers wait for their cluster time, majority readers for its commitment',
   lab.run(500);
   lab.until(() => [majority, elsewhere].every((id) => lab.answers.has(id)));
   expect([majority, elsewhere].map((id) => lab.answers.get(id)?.refusal)).toEqual([null, null]);
+});
+
+test('a member whose credentials all others refuse shows RECOVERING, and the others as not authenticated', () => {
+  const lab = settledLab(HOSTS);
+  lab.refuseLogins.add('c:1');
+  lab.until(() => lab.stateOf('c:1') === 'RECOVERING');
+  expect(lab.stateOf('c:1')).toBe('RECOVERING');
+  expect(Object.values(lab.node('c:1').state.peers).map((peer) => peer.authenticated)).toEqual([
+    false,
+    false,
+  ]);
+  lab.refuseLogins.clear();
+  expect(lab.until(() => lab.stateOf('c:1') === 'SECONDARY')).toBe(true);
 });

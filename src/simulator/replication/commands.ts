@@ -1,12 +1,18 @@
 /** The replSet* commands of clients and administrators. */
 import { randomInt } from 'node:crypto';
-import { type Document, Int32, ObjectId } from 'bson';
+import { type Document, Int32, ObjectId, Timestamp } from 'bson';
 import type { CommandContext, CommandSpec, Privilege } from '../contracts.ts';
 import { ServerError } from '../contracts.ts';
 import { normalHost } from '../member/config-parse.ts';
 import { configCommitted } from '../member/leader.ts';
-import { selfConfig } from '../member/turn.ts';
-import { describeDefaults, hasExplicitDefault, storeDefaults, storedDefaults } from './default-concerns.ts';
+import { isWritable, selfConfig } from '../member/turn.ts';
+import {
+  describeDefaults,
+  hasExplicitDefault,
+  modesOf,
+  storeDefaults,
+  storedDefaults,
+} from './default-concerns.ts';
 import type { Runtime } from './runtime.ts';
 import { statusDocument } from './status.ts';
 import { configDocument, flag, numberOf, plain } from './values.ts';
@@ -167,7 +173,12 @@ function setDefaults({ command, node }: CommandContext, runtime: Runtime): Docum
   storeDefaults(
     node.data,
     { ...(isDocument(write) ? { write } : {}), ...(isDocument(read) ? { read } : {}) },
-    { stamp: () => runtime.nextOpTime(state.term), now: node.now(), clusterTime: runtime.clusterTime },
+    {
+      stamp: () => runtime.nextOpTime(state.term),
+      now: node.now(),
+      clusterTime: runtime.clusterTime,
+      modes: modesOf(state),
+    },
   );
   return describeDefaults(node.data, runtime.state, node.now());
 }
@@ -206,8 +217,18 @@ export function adminCommands(runtime: Runtime): readonly CommandSpec[] {
       ...spec(runtime, 'setDefaultRWConcern', ['setDefaultRWConcern'], setDefaults),
       access: 'write',
     },
+    spec(runtime, 'appendOplogNote', ['appendOplogNote'], appendNote),
     ...testCommands(runtime),
   ];
+}
+
+/** A no-op, so that the log reaches a cluster time somebody waits for; `maxClusterTime`: only when it has not yet. */
+function appendNote({ command }: CommandContext, runtime: Runtime): Document {
+  const data: unknown = command['data'];
+  const until: unknown = command['maxClusterTime'];
+  if (!isWritable(runtime.state)) throw new ServerError(10107, 'NotWritablePrimary', 'not primary');
+  runtime.appendNote(isDocument(data) ? data : {}, until instanceof Timestamp ? until : null);
+  return {};
 }
 
 const MIN_OPLOG_MB = 990;

@@ -52,7 +52,7 @@ export function describeDefaults(data: DataStore, state: State, now: Date): Docu
 
 const READ_LEVELS = new Set(['local', 'available', 'majority']);
 
-function assertWrite(write: Document, existing: Document | undefined): void {
+function assertWrite(write: Document, existing: Document | undefined, modes: readonly string[]): void {
   const bad = (message: string): never => {
     throw new ServerError(2, 'BadValue', message);
   };
@@ -68,14 +68,27 @@ function assertWrite(write: Document, existing: Document | undefined): void {
   }
   const w = plain(write['w']);
   if (w === undefined) bad('A default write concern must specify a w field');
+  if (typeof w === 'string' && w !== 'majority' && !modes.includes(w)) {
+    const text = `No write concern mode named '${w}' found in replica set configuration`;
+    throw new ServerError(79, 'UnknownReplWriteConcern', text);
+  }
   if (typeof w === 'number' && w < 1) bad(`"writeConcern" with w:0 can not be set as the default`);
 }
 
-/** Stores new defaults. Throws 2 for concerns that cannot be a default, 20 for unsetting a write concern. */
+/** Names of the write concern modes of the configuration. */
+export const modesOf = (state: State): readonly string[] =>
+  Object.keys(state.config?.settings.getLastErrorModes ?? {});
+
+/** Stores new defaults. Throws 2 for concerns that cannot be a default, 79 for unknown modes, 20 for unsetting a write concern. */
 export function storeDefaults(
   data: DataStore,
   concerns: { readonly write?: Document; readonly read?: Document },
-  context: { readonly stamp: Stamp; readonly now: Date; readonly clusterTime: Timestamp },
+  context: {
+    readonly stamp: Stamp;
+    readonly now: Date;
+    readonly clusterTime: Timestamp;
+    readonly modes: readonly string[];
+  },
 ): void {
   const existing = storedDefaults(data);
   const { write, read } = concerns;
@@ -86,7 +99,7 @@ export function storeDefaults(
       'At least one of the "defaultReadConcern" or "defaultWriteConcern" fields must be present',
     );
   }
-  if (write !== undefined) assertWrite(write, existing);
+  if (write !== undefined) assertWrite(write, existing, context.modes);
   const level = read?.['level'];
   if (level !== undefined && !READ_LEVELS.has(String(level))) {
     throw new ServerError(2, 'BadValue', `level: "${level}" is not suitable for the default read concern`);

@@ -9,7 +9,7 @@ import { ServerError } from '../contracts.ts';
 import { isWritable, stateOf } from '../member/turn.ts';
 import type { State, Waiter } from '../member/types.ts';
 import { adminCommands } from './commands.ts';
-import { defaultWriteConcern, storeDefaults } from './default-concerns.ts';
+import { defaultWriteConcern, modesOf, storeDefaults } from './default-concerns.ts';
 import { electionIdOf, helloFields, topologyVersion } from './hello.ts';
 import { peerCommands } from './peer-commands.ts';
 import type { DialTls, PeerLogin } from './peer-connection.ts';
@@ -197,9 +197,23 @@ class RunningReplication implements Replication {
       after instanceof Timestamp ? after : atClusterTime instanceof Timestamp ? atClusterTime : null;
     const committed = level === 'majority' || level === 'snapshot';
     if (time === null && !committed) return;
+    if (time !== null) this.#assertKnown(time);
+    const last = this.#runtime.data.lastApplied();
+    if (time !== null && last?.ts.lessThan(time)) void this.#runtime.encourage(time);
     const { s, i } = time === null ? { s: 0, i: 0 } : { s: time.t, i: time.i };
     const refused = await this.#runtime.wait((id) => ({ kind: 'read', id, s, i, committed }), signal);
     if (refused !== null) throw this.#runtime.asError(refused);
+  }
+
+  #assertKnown(time: Timestamp): void {
+    const now = this.#runtime.clusterTime;
+    if (time.lessThanOrEqual(now)) return;
+    const show = (ts: Timestamp): string => `{ ts: Timestamp(${ts.t}, ${ts.i}) }`;
+    throw new ServerError(
+      72,
+      'InvalidOptions',
+      `readConcern afterClusterTime value must not be greater than the current clusterTime. Requested clusterTime: ${show(time)}; current clusterTime: ${show(now)}`,
+    );
   }
 
   defaultWriteConcern(): WriteConcern {
@@ -214,7 +228,7 @@ class RunningReplication implements Replication {
         ...(concerns.write === undefined ? {} : { write: { ...concerns.write } }),
         ...(concerns.read === undefined ? {} : { read: concerns.read }),
       },
-      { stamp: this.stamp, now: node.now(), clusterTime },
+      { stamp: this.stamp, now: node.now(), clusterTime, modes: modesOf(this.#runtime.state) },
     );
   }
 

@@ -214,6 +214,18 @@ test('in quiesce waiting hellos end with 91 and the remaining time', async () =>
   expect(() => first.replication.helloFields({ legacyNames: false })).toThrow(/quiesce mode/);
 });
 
+test('a causal read of a time nobody has written yet makes the idle set write one; a time nobody knows is refused', async () => {
+  const members = await startSet(3);
+  const secondary = members.find((member) => !member.replication.isWritablePrimary())!;
+  const now = secondary.replication.clusterTime();
+  const later = new Timestamp({ t: now.t + 5, i: 1 });
+  const concern = { level: 'local', afterClusterTime: later };
+  await expect(secondary.replication.awaitReadConcern(concern, never)).rejects.toMatchObject({ code: 72 });
+  for (const member of members) member.replication.advanceClusterTime(later);
+  await secondary.replication.awaitReadConcern(concern, never);
+  expect(secondary.replication.lastApplied()!.ts.greaterThanOrEqual(later)).toBe(true);
+});
+
 test('default concerns: implicit majority until set, then global', async () => {
   const [member] = (await startSet(1)) as [TestMember];
   expect(member.replication.defaultWriteConcern()).toEqual({ w: 'majority' });

@@ -6,7 +6,7 @@ import { ServerError } from '../contracts.ts';
 import type { ReplicaSetConfig } from '../member/config.ts';
 import { type MemberOptions, member, newMember } from '../member/member.ts';
 import type { FailedReply, PeerReply, PeerRequest } from '../member/messages.ts';
-import { isWritable, selfConfig } from '../member/turn.ts';
+import { isWritable, memberById, selfConfig, selfHost } from '../member/turn.ts';
 import type { Command, Input, LogView, Output, Refusal, State, Waiter } from '../member/types.ts';
 import { type CloneProgress, CloneSessions, clone } from './clone.ts';
 import { findSelf } from './find-self.ts';
@@ -29,6 +29,7 @@ import { PeerError, PeerUnreachable } from './peer-connection.ts';
 import type { PeerPool } from './peer-pool.ts';
 import { toBson } from './values.ts';
 
+const NOTE_TIMEOUT: Millis = 2_000;
 const NOOP_INTERVAL: Millis = 10_000;
 
 export interface RuntimeOptions {
@@ -311,6 +312,24 @@ export class Runtime {
   #writeIdleNoop(): void {
     if (!isWritable(this.state) || this.now() - this.#lastWall < NOOP_INTERVAL) return;
     this.#appendNoop({ msg: 'periodic noop' }, this.#state.term);
+  }
+
+  /** Writes a no-op as primary, unless the log is at `until` already. */
+  appendNote(o: Document, until: Timestamp | null): void {
+    const last = this.data.lastApplied();
+    if (until !== null && last?.ts.greaterThanOrEqual(until)) return;
+    this.#appendNoop(o, this.state.term);
+  }
+
+  /** Sees to it that the log will reach a cluster time that was given out somewhere: an idle set would not by itself. */
+  async encourage(time: Timestamp) {
+    const { state } = this;
+    const data = { msg: 'noop write for afterClusterTime read concern' };
+    if (isWritable(state)) return this.appendNote(data, time);
+    const primary = memberById(state, state.primaryId);
+    if (!primary || primary.host === selfHost(state)) return;
+    const note = { appendOplogNote: 1, data, maxClusterTime: time };
+    await this.pool.call(primary.host, 'admin', note, NOTE_TIMEOUT).catch(() => {});
   }
 
   #appendNoop(o: Document, term: number): void {
