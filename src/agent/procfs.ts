@@ -54,16 +54,19 @@ const pids = (): readonly number[] => {
   }
 };
 
-/** Living processes that were started with `--config PATH` for one of these paths, by path. */
+/**
+ * Living processes that were started with `--config PATH` for one of these paths, by path. A process may have set a title
+ * of its own: then its arguments are one text with blanks between, which is why texts are compared and not lists.
+ */
 export function findByConfig(paths: ReadonlySet<string>): ReadonlyMap<string, ProcessIdentity> {
   const found = new Map<string, ProcessIdentity>();
   if (paths.size === 0) return found;
   for (const pid of pids()) {
-    const args = commandLine(pid);
-    const path = args[args.indexOf('--config') + 1];
-    if (!args.includes('--config') || path === undefined || !paths.has(path)) continue;
-    const identity = identify(pid);
-    if (identity) found.set(path, identity);
+    const [, config] = commandLine(pid).join(' ').split('--config ');
+    if (config === undefined) continue;
+    const path = [...paths].find((one) => config === one || config.startsWith(`${one} `));
+    const identity = path === undefined ? null : identify(pid);
+    if (path !== undefined && identity) found.set(path, identity);
   }
   return found;
 }

@@ -43,6 +43,8 @@ export interface Bench {
   readonly agents: AgentServer;
   readonly ca: TestCa;
   readonly dataDir: string;
+  /** What an agent in another process needs to know. */
+  readonly url: string;
   agent: RunningAgent;
   /** Starts the agent (again); the first time it joins. */
   startAgent(): Promise<void>;
@@ -104,6 +106,7 @@ export async function openBench(
     agents,
     ca,
     dataDir,
+    url,
     agent: await start(),
     startAgent: async () => {
       bench.agent = await start();
