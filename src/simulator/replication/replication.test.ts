@@ -12,8 +12,8 @@ async function start(options: TestMemberOptions = {}): Promise<TestMember> {
 }
 
 async function startSet(count: number): Promise<TestMember[]> {
-  vi.stubEnv('BELAY_SIM_ELECTION_TIMEOUT_MILLIS', '500');
-  vi.stubEnv('BELAY_SIM_HEARTBEAT_MILLIS', '100');
+  vi.stubEnv('BELAY_SIM_ELECTION_TIMEOUT_MILLIS', '1000');
+  vi.stubEnv('BELAY_SIM_HEARTBEAT_MILLIS', '200');
   const members = await Promise.all(Array.from({ length: count }, () => start()));
   const config = { _id: 'rs0', version: 1, members: members.map(({ host }, _id) => ({ _id, host })) };
   expect(await members[0]!.run({ replSetInitiate: config })).toEqual({ ok: 1 });
