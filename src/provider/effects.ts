@@ -4,14 +4,14 @@
  */
 import { BelayError, unreachable } from '../base/error.ts';
 import {
+  activatedSnapshot,
   type CommandOutcome,
-  cacheGb,
-  configFingerprint,
   type Desired,
   type MemberCommand,
   type MemberSnapshot,
   type MemberState,
   memberOf,
+  oldestVersion,
   type Placement,
   type ServiceSpec,
   type State,
@@ -47,6 +47,11 @@ export interface EffectDeps {
   readonly agentVersion: string;
 }
 
+/** The old primary does not stand again for this long: enough to be worked on. */
+const STEP_DOWN_SECONDS = 60;
+/** How long an heir may take to catch up before the server refuses. */
+const CATCH_UP_SECONDS = 10;
+
 /** Everything an effect works with. */
 interface Work extends EffectDeps {
   readonly desired: Desired;
@@ -66,7 +71,31 @@ export function perform(
 ): Promise<Effect> {
   const { observed, stepId, fence } = context;
   const work: Work = { ...deps, ...subject, reading: observed, stepId, fence };
-  return within(deps.clock, EFFECT_LIMIT, step.kind, effect(work, step), 'unknown-outcome');
+  return within(deps.clock, EFFECT_LIMIT, step.kind, effect(work, step), 'unknown-outcome').catch(
+    (failure: unknown) => notSent(step, failure),
+  );
+}
+
+const INFRASTRUCTURE: ReadonlySet<Step['kind']> = new Set([
+  'import',
+  'deploy',
+  'deleteRuntime',
+  'deleteVolume',
+]);
+
+/**
+ * An infrastructure step that found its host cut off has not failed (A3.1 speaks of failed operations): it is taken up
+ * under its own id as soon as the host is back, without a wait.
+ */
+function notSent(step: Step, failure: unknown): Effect {
+  if (
+    failure instanceof BelayError &&
+    failure.code === 'AgentNotConnected' &&
+    INFRASTRUCTURE.has(step.kind)
+  ) {
+    return { outcome: { kind: 'unknown', message: failure.message } };
+  }
+  throw failure;
 }
 
 async function effect(work: Work, step: Step): Promise<Effect> {
@@ -80,8 +109,13 @@ async function effect(work: Work, step: Step): Promise<Effect> {
       return importMember(work, step.member, step.placement);
     case 'deploy':
       return deploy(work, step.member, step.version);
+    case 'upgrade':
+      return deploy(work, step.member, step.version);
     case 'publish':
+    case 'reload':
       return publish(work, step.member, step.configVersion);
+    case 'stepDown':
+      return stepDown(work, step.member);
     case 'initiate':
       return command(work, step.via, { kind: 'initiate', config: step.config });
     case 'createFirstUser':
@@ -172,15 +206,7 @@ async function publish(work: Work, name: string, configVersion: number): Promise
     monitor,
   };
   await agents.publish(ref(target), snapshot, work.fence);
-  return done({
-    snapshot: {
-      configVersion,
-      tlsMode: desired.tlsMode,
-      configHash: configFingerprint(desired),
-      cacheGb: cacheGb(desired),
-      certificateFingerprint: certificate.fingerprint,
-    },
-  });
+  return done({ snapshot: activatedSnapshot(state, desired, configVersion, certificate.fingerprint) });
 }
 
 function ref({ name, host, serviceId }: MemberState): MemberRef {
@@ -224,9 +250,20 @@ function outcomeOf(
   }
 }
 
+/** Never forced: without a caught-up heir the server refuses, and so do we (S3, S13). */
+async function stepDown(work: Work, name: string): Promise<Effect> {
+  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
+  return command(work, name, {
+    kind: 'stepDown',
+    as,
+    forSeconds: STEP_DOWN_SECONDS,
+    catchUpSeconds: CATCH_UP_SECONDS,
+  });
+}
+
 async function createFirstUser(work: Work, via: string): Promise<Effect> {
   const { password } = await work.credentials.login(work.state.uid, USER_ADMIN);
-  const user = systemUser(USER_ADMIN, work.desired.version, password);
+  const user = systemUser(USER_ADMIN, oldestVersion(work.state, work.desired), password);
   return command(work, via, { kind: 'createFirstUser', user });
 }
 
@@ -234,7 +271,7 @@ async function reconcileSystemUsers(work: Work, via: string): Promise<Effect> {
   const { desired, state, credentials } = work;
   const users = await Promise.all(
     SYSTEM_USERNAMES.map(async (name) =>
-      systemUser(name, desired.version, (await credentials.login(state.uid, name)).password),
+      systemUser(name, oldestVersion(state, desired), (await credentials.login(state.uid, name)).password),
     ),
   );
   const as = await credentials.login(state.uid);
@@ -245,7 +282,7 @@ async function reconcileSystemUsers(work: Work, via: string): Promise<Effect> {
     users,
     drop: [],
   };
-  return command(work, via, what, { usersHash: systemUsersHash({ desired }) });
+  return command(work, via, what, { usersHash: systemUsersHash({ desired, state }) });
 }
 
 // ── users of people ────────────────────────────────────────────────────────────────────────────────────────────────

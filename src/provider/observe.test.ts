@@ -117,6 +117,27 @@ test("A4.3 a marker that names this cluster without its proof is a stranger's", 
   await control.close();
 });
 
+test('A3.1 a host that goes away at the wrong moment costs no retry wait: its step goes on when it is back', async () => {
+  const rig = makeRig(['db1']);
+  const control = await rig.start('one');
+  rig.fleet.hooks = {
+    before: (what) => {
+      if (what !== 'deploy') return;
+      rig.fleet.hooks = {};
+      rig.fleet.connect('db1', false);
+    },
+  };
+  const { metadata } = await create(rig.store, 'MongoDB', 'orders', replicaSet({ members: 1 }));
+  await rig.clock.advance(20 * SECOND);
+  expect((await statusOf(rig.store, 'orders'))?.phase).not.toBe('Ready');
+  rig.fleet.connect('db1', true);
+  await rig.clock.advance(3 * SECOND);
+  expect((await statusOf(rig.store, 'orders'))?.phase).toBe('Ready');
+  const journal = await rig.store.journal({ clusterUid: metadata.uid, limit: 100 });
+  expect(journal.filter((entry) => entry.step === 'deploy')).toHaveLength(1);
+  await control.close();
+});
+
 test('STK-11 STK-04 a wrong first configuration is corrected by the next spec', async () => {
   const rig = makeRig();
   const control = await rig.start('one');
