@@ -163,7 +163,7 @@ export class Observer {
     else
       this.#cancelProbe = clock.at(
         clock.now() + wait,
-        () => void this.#probe(round, Math.min(PROBE_CAP, wait * 1.3)),
+        () => void this.#probe(round, Math.min(PROBE_CAP, wait * 1.15)),
       );
   }
 

@@ -105,12 +105,14 @@ class ChannelServer implements AgentServer {
   // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   hosts(): readonly HostReport[] {
-    this.#hosts ??= [...this.#entries.values()].sort((a, b) => (a.facts.name < b.facts.name ? -1 : 1));
+    this.#hosts ??= [...this.#entries.values()]
+      .map((entry) => entry.report)
+      .sort((a, b) => (a.facts.name < b.facts.name ? -1 : 1));
     return this.#hosts;
   }
 
   host(name: string): HostReport | null {
-    return this.#entries.get(name) ?? null;
+    return this.#entries.get(name)?.report ?? null;
   }
 
   member(ref: MemberRef): MemberReport | null {
@@ -233,7 +235,7 @@ class ChannelServer implements AgentServer {
   #join(host: string, link: AgentLink, state: FullState): readonly AgentChange[] {
     let entry = this.#entries.get(host);
     if (!entry) {
-      entry = new HostEntry();
+      entry = new HostEntry(state.host);
       this.#entries.set(host, entry);
       this.#hosts = null;
     }
@@ -254,7 +256,7 @@ class ChannelServer implements AgentServer {
     this.#links.delete(link);
     const entry = this.#current(host, link);
     if (!entry) return;
-    entry.detach(this.#options.clock.now());
+    entry.detach();
     this.#emit([{ kind: 'host', host }, ...entry.memberChanges()]);
   }
 

@@ -82,8 +82,7 @@ export class AgentLink {
 
   #alive(): void {
     this.#missed = 0;
-    const entry = this.#options.entry();
-    if (entry) entry.seenAt = this.#options.clock.now();
+    this.#options.entry()?.alive(this.#options.clock.now());
   }
 
   #take(data: string): void {
@@ -101,7 +100,7 @@ export class AgentLink {
   #handle(message: AgentMessage): void {
     if (message.t === 'hello') this.#greet(message);
     else if (!this.#greeted) misfit('the first message', 'a hello');
-    else if (message.t === 'report') this.#options.changed(this.#options.entry()?.report(message) ?? []);
+    else if (message.t === 'report') this.#options.changed(this.#options.entry()?.change(message) ?? []);
     else if (message.t === 'operation') this.#operation(message);
     else this.#requests.take(message);
   }

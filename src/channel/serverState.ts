@@ -25,29 +25,45 @@ export function readHello(message: Hello): FullState {
 }
 
 /**
- * One host. It is its own HostReport: a live view, always the newest. A member's facts stand as long as the agent
- * gives signs of life, since it reports every change; so `observedAt` of a connected host is its last sign of life.
+ * One host. Its report is a live view, always the newest. A member's facts stand as long as the agent gives signs of
+ * life, since it reports every change; so `observedAt` of a connected host is its last sign of life.
  */
-export class HostEntry implements HostReport {
-  facts: HostFacts = NO_FACTS;
-  seenAt: Millis = 0;
-  link: AgentLink | null = null;
-  session = '';
+export class HostEntry {
+  readonly #report: { facts: HostFacts; connected: boolean; seenAt: Millis };
+  #link: AgentLink | null = null;
+  #session = '';
   readonly #members = new Map<string, MemberItem>();
 
-  get connected(): boolean {
-    return this.link !== null;
+  constructor(facts: HostFacts) {
+    this.#report = { facts, connected: false, seenAt: 0 };
   }
 
-  /** `seenAt` stays at the last sign of life, unless the host said nothing at all. */
-  detach(now: Millis): void {
-    this.link = null;
-    if (this.seenAt === 0) this.seenAt = now;
+  get report(): HostReport {
+    return this.#report;
+  }
+
+  /** The connection that speaks for the host; null while it is away. */
+  get link(): AgentLink | null {
+    return this.#link;
+  }
+
+  /** The start of the agent's process that this connection belongs to. */
+  get session(): string {
+    return this.#session;
+  }
+
+  alive(now: Millis): void {
+    this.#report.seenAt = now;
+  }
+
+  detach(): void {
+    this.#link = null;
+    this.#report.connected = false;
   }
 
   member(serviceId: string): MemberReport | null {
     const item = this.#members.get(serviceId);
-    return item ? { facts: item.facts, observedAt: this.seenAt } : null;
+    return item ? { facts: item.facts, observedAt: this.#report.seenAt } : null;
   }
 
   /**
@@ -55,11 +71,10 @@ export class HostEntry implements HostReport {
    * got a new connection gives what really changed.
    */
   hello(state: FullState, link: AgentLink, now: Millis): readonly AgentChange[] {
-    const wasAway = this.link === null;
-    this.link = link;
-    this.session = state.session;
-    this.seenAt = now;
-    this.facts = state.host;
+    const wasAway = this.#link === null;
+    this.#link = link;
+    this.#session = state.session;
+    Object.assign(this.#report, { facts: state.host, connected: true, seenAt: now });
     const present = new Set(state.members.map((item) => item.facts.serviceId));
     const gone = this.#remove([...this.#members.keys()].filter((id) => !present.has(id)));
     const changed = this.#put(state.members);
@@ -68,12 +83,12 @@ export class HostEntry implements HostReport {
   }
 
   /** Takes a report of changes. */
-  report(message: Extract<AgentMessage, { t: 'report' }>): readonly AgentChange[] {
+  change(message: Extract<AgentMessage, { t: 'report' }>): readonly AgentChange[] {
     const changes: AgentChange[] = [];
     if (message.host) {
       const facts = readHostFacts(message.host);
-      if (facts.name !== this.facts.name) misfit('host.name', 'the name of the certificate');
-      this.facts = facts;
+      if (facts.name !== this.#report.facts.name) misfit('host.name', 'the name of the certificate');
+      this.#report.facts = facts;
       changes.push({ kind: 'host', host: facts.name });
     }
     changes.push(...this.#remove(message.gone ?? []));
@@ -83,43 +98,29 @@ export class HostEntry implements HostReport {
 
   /** Every member as changed: their host came or went, and with it what is known of them. */
   memberChanges(): readonly AgentChange[] {
-    return [...this.#members.values()].map((item) => this.#change(item));
+    return [...this.#members.values()].map((item) => this.#changeOf(item));
   }
 
   #put(items: readonly MemberItem[]): AgentChange[] {
     const changed = items.filter((item) => !isDeepStrictEqual(item, this.#members.get(item.facts.serviceId)));
     for (const item of changed) this.#members.set(item.facts.serviceId, item);
-    return changed.map((item) => this.#change(item));
+    return changed.map((item) => this.#changeOf(item));
   }
 
   #remove(serviceIds: readonly string[]): AgentChange[] {
     return serviceIds.flatMap((id) => {
       const item = this.#members.get(id);
       this.#members.delete(id);
-      return item ? [this.#change(item)] : [];
+      return item ? [this.#changeOf(item)] : [];
     });
   }
 
-  #change(item: MemberItem): AgentChange {
+  #changeOf(item: MemberItem): AgentChange {
     return {
       kind: 'member',
-      host: this.facts.name,
+      host: this.#report.facts.name,
       serviceId: item.facts.serviceId,
       clusterUid: item.clusterUid,
     };
   }
 }
-
-const NO_FACTS: HostFacts = {
-  name: '',
-  address: '',
-  agentVersion: '',
-  os: '',
-  cpus: 0,
-  memoryBytes: 0,
-  diskTotalBytes: 0,
-  diskFreeBytes: 0,
-  fingerprint: null,
-  executables: {},
-  labels: {},
-};
