@@ -237,7 +237,10 @@ class Agent implements RunningAgent {
   async #readHost(): Promise<void> {
     const { name, address, labels = {} } = this.#options;
     const executables = await this.#executables.found();
-    const host = readHostFacts({ name, address, labels, executables, dataDir: this.#layout.root });
+    const host = readHostFacts(
+      { name, address, labels, executables, dataDir: this.#layout.root },
+      this.#host,
+    );
     if (JSON.stringify(host) === JSON.stringify(this.#host)) return;
     this.#host = host;
     this.#connection?.hostChanged();

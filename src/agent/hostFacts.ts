@@ -1,10 +1,10 @@
 /** What is said of this machine. */
 import { createHash } from 'node:crypto';
-import { readFileSync, statfsSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { availableParallelism, release, totalmem, type } from 'node:os';
 import pkg from '../../package.json' with { type: 'json' };
 import type { HostFacts } from '../clusters/facts.ts';
-import { SPACE_STEP } from './limits.ts';
+import { readSpace, steadySpace } from './space.ts';
 
 export interface HostFactsOptions {
   readonly name: string;
@@ -14,11 +14,10 @@ export interface HostFactsOptions {
   readonly executables: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Reads the machine's facts; free space in steps, so that it changes rarely. */
-export function readHostFacts(options: HostFactsOptions): HostFacts {
-  const { blocks, bavail, bsize } = statfsSync(options.dataDir);
-  const total = blocks * bsize;
-  const step = Math.max(1, total * SPACE_STEP);
+/** Reads the machine's facts; what was told before keeps small changes of free space from being told again. */
+export function readHostFacts(options: HostFactsOptions, told: HostFacts | null): HostFacts {
+  const before = told && { totalBytes: told.diskTotalBytes, freeBytes: told.diskFreeBytes };
+  const space = steadySpace(before, readSpace(options.dataDir));
   return {
     name: options.name,
     address: options.address,
@@ -26,8 +25,8 @@ export function readHostFacts(options: HostFactsOptions): HostFacts {
     os: `${type()} ${release()}`,
     cpus: availableParallelism(),
     memoryBytes: memoryBytes(),
-    diskTotalBytes: total,
-    diskFreeBytes: Math.floor(Math.floor((bavail * bsize) / step) * step),
+    diskTotalBytes: space?.totalBytes ?? 0,
+    diskFreeBytes: space?.freeBytes ?? 0,
     fingerprint: fingerprint(),
     executables: options.executables,
     labels: options.labels,

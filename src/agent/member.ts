@@ -1,6 +1,7 @@
 /** One member on this host: its snapshot, its process, its database, and what is reported of them. */
 import { createHash, X509Certificate } from 'node:crypto';
-import { existsSync, renameSync, statfsSync, statSync } from 'node:fs';
+import { existsSync, renameSync, statSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { BelayError } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import { hideSnapshot, type MemberItem, revealSnapshot } from '../channel/index.ts';
@@ -13,11 +14,12 @@ import { atomicWrite, atomicWriteIfChanged, makeFolder, PRIVATE, readJson, readT
 import type { Inventory, ServiceRecord } from './inventory.ts';
 import { signal } from './launch.ts';
 import type { ServicePaths } from './layout.ts';
-import { ANSWERS_KEPT, LOG_LIMIT, LOGS_KEPT, MAX_QUEUED_COMMANDS, SPACE_STEP } from './limits.ts';
+import { ANSWERS_KEPT, LOG_LIMIT, LOGS_KEPT, MAX_QUEUED_COMMANDS } from './limits.ts';
 import { ClientPool } from './mongo.ts';
 import { Observer } from './observer.ts';
 import { listenerOf } from './procfs.ts';
 import { renderConfig } from './render.ts';
+import { readSpace, steadySpace } from './space.ts';
 import { type Goal, type RunPlan, Supervisor } from './supervisor.ts';
 
 export interface MemberOptions {
@@ -320,10 +322,10 @@ export class Member {
   /** Disk and log, every now and then. */
   look(): void {
     const record = this.#record;
-    const volume = record
-      ? volumeFacts(record.volumeId, this.#options.inventory.dataPath(record.volumeId))
-      : null;
-    if (JSON.stringify(volume) !== JSON.stringify(this.#volume)) {
+    const space = record ? readSpace(this.#options.inventory.dataPath(record.volumeId)) : null;
+    const told = steadySpace(this.#volume, space);
+    const volume = record && told ? { ...told, id: record.volumeId } : null;
+    if (!isDeepStrictEqual(volume, this.#volume)) {
       this.#volume = volume;
       this.#report();
     }
@@ -381,18 +383,6 @@ function certificateOf(snapshot: MemberSnapshot): MemberFacts['certificate'] {
     const { validTo, fingerprint256 } = new X509Certificate(snapshot.certificatePem.reveal());
     const fingerprint = `sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`;
     return { notAfter: Date.parse(validTo), fingerprint };
-  } catch {
-    return null;
-  }
-}
-
-/** Free space in steps, so that a database that writes is no stream of reports. */
-function volumeFacts(id: string, path: string): VolumeFacts | null {
-  try {
-    const { blocks, bavail, bsize } = statfsSync(path);
-    const totalBytes = blocks * bsize;
-    const step = Math.max(1, totalBytes * SPACE_STEP);
-    return { id, totalBytes, freeBytes: Math.floor(Math.floor((bavail * bsize) / step) * step) };
   } catch {
     return null;
   }

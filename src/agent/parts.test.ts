@@ -1,15 +1,20 @@
 import { X509Certificate } from 'node:crypto';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { DAY, HOUR } from '../base/units.ts';
+import type { AgentConnection } from '../channel/index.ts';
+import { manualClock } from '../channel/testing/clock.ts';
+import { quiet } from '../channel/testing/facts.ts';
 import { makeTestCa } from '../channel/testing/pki.ts';
 import { openExecutables } from './executables.ts';
 import { judgeExit } from './exits.ts';
 import { atomicWrite, PRIVATE, readText } from './files.ts';
-import { hasEnded, loadMembership, needsRenewal } from './identity.ts';
+import { hasEnded, keepRenewed, loadMembership, type Membership, needsRenewal } from './identity.ts';
 import { takeLock } from './lock.ts';
 import { listenerOf } from './procfs.ts';
 import { readHello, readStatus, settleLag } from './reading.ts';
+import { readSpace, steadySpace } from './space.ts';
 import { type Scratch, scratch } from './testing/scratch.ts';
 
 let box: Scratch;
@@ -53,6 +58,57 @@ test('a damaged identity file is none, and certificates are renewed in the last 
   expect(needsRenewal(certificatePem, from + (to - from) * 0.67)).toBe(true);
   expect(hasEnded(certificatePem, to - 1)).toBe(false);
   expect(hasEnded(certificatePem, to)).toBe(true);
+});
+
+test('a certificate in the last third of its life is replaced over the channel, key and all, in one file', async () => {
+  const ca = await makeTestCa();
+  const path = join(box.path, 'identity.json');
+  const old = {
+    identity: { host: 'host-a', ...(await ca.issue('host-a')), caPem: ca.caPem },
+    urls: ['https://one'],
+  };
+  const clock = manualClock(Date.now());
+  let membership: Membership = old;
+  let connected: string[] = [];
+  const connection = {
+    connected: () => connected,
+    renew: async (csrPem: string) => ({ certificatePem: await ca.sign(csrPem), caPem: 'new bundle' }),
+  } as unknown as AgentConnection;
+  const stop = keepRenewed({
+    path,
+    membership: () => membership,
+    replace: (renewed) => {
+      membership = renewed;
+    },
+    connection,
+    clock,
+    log: quiet,
+  });
+  clock.advance(25 * DAY);
+  expect(membership).toBe(old);
+  connected = ['https://one'];
+  await vi.waitFor(() => {
+    clock.advance(HOUR);
+    expect(membership).not.toBe(old);
+  });
+  stop();
+  expect(membership.identity.caPem).toBe('new bundle');
+  expect(membership.identity.keyPem).not.toBe(old.identity.keyPem);
+  expect(loadMembership(path)).toEqual(membership);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test('free space is told again only when it moved by a step', () => {
+  const told = { totalBytes: 1_000, freeBytes: 500 };
+  expect(steadySpace(told, { totalBytes: 1_000, freeBytes: 509 })).toBe(told);
+  expect(steadySpace(told, { totalBytes: 1_000, freeBytes: 490 })).toEqual({
+    totalBytes: 1_000,
+    freeBytes: 490,
+  });
+  expect(steadySpace(told, { totalBytes: 2_000, freeBytes: 500 })?.totalBytes).toBe(2_000);
+  expect(steadySpace(null, told)).toBe(told);
+  expect(readSpace(box.path)?.totalBytes).toBeGreaterThan(0);
+  expect(readSpace(join(box.path, 'nothing'))).toBeNull();
 });
 
 // ── executables ──────────────────────────────────────────────────────────────────────────────────────────────────
