@@ -46,7 +46,7 @@ export async function join(options: JoinOptions): Promise<Membership> {
   if (joinToken === null) {
     throw new BelayError('JoinTokenMissing', 'this host has not joined yet and has no join token', {
       retry: 'never',
-      fix: 'Make one on the control plane with `belay token create --join` and pass it with --join-token-file.',
+      fix: 'Make one on the control plane with `belay host token NAME` and pass it in BELAY_JOIN_TOKEN.',
     });
   }
   for (let attempt = 0; ; attempt++) {

@@ -99,7 +99,7 @@ async function fetchCa(url: string, fingerprint: string): Promise<string> {
     `${new URL(url).host} has another certificate authority than the one given`,
     {
       retry: 'never',
-      fix: 'Compare --ca-fingerprint with what `belay token create --join` printed; somebody may be in between.',
+      fix: 'Compare --ca-fingerprint with what `belay host token` printed; somebody may be in between.',
     },
   );
 }
