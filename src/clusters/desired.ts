@@ -49,6 +49,7 @@ export function desiredFrom(source: DesiredSource): Desired {
       roles: r.roles,
       authenticationRestrictions: r.authenticationRestrictions,
     })),
+    interruption: spec.maintenance.interruption === 'Allowed',
     suspend: spec.suspend,
     paused: spec.paused,
     deleting: metadata.deletionTimestamp === null ? null : { keepVolumes: false },

@@ -1,6 +1,6 @@
 /** Small worlds for the tests of this room. */
 import type { DatabaseFacts, MemberFacts, MemberStateName } from './facts.ts';
-import { configFingerprint } from './snapshotInputs.ts';
+import { configFingerprint, goalOf } from './snapshotInputs.ts';
 import { initialState } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
 import type { Desired, MemberState, Observed, ObservedHost, State } from './types.ts';
@@ -28,6 +28,7 @@ export const desired = (change: Partial<Desired> = {}, members = 3): Desired => 
   port: null,
   hosts: null,
   roles: [],
+  interruption: false,
   suspend: false,
   paused: false,
   deleting: null,
@@ -69,6 +70,7 @@ export function placed(want: Desired, change: Partial<MemberState> = {}): State 
   return {
     ...state,
     credentialsReady: true,
+    goal: goalOf(state, want),
     members: state.members.map((m, i) => ({
       ...m,
       stage: 'healthy' as const,

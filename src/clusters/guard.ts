@@ -3,7 +3,16 @@
  * Unknown never agrees.
  */
 import type { Millis } from '../base/units.ts';
-import { initiated, primaryOf, replicaSetIds, runsItsSnapshot, views } from './interpret.ts';
+import {
+  initiated,
+  isHealthy,
+  primaryOf,
+  quorumOf,
+  replicaSetIds,
+  runsItsSnapshot,
+  views,
+} from './interpret.ts';
+import { heirOf } from './planners/rollout.ts';
 import { memberOf, pendingOf } from './state.ts';
 import type { Desired, Observed, State, Step } from './types.ts';
 
@@ -18,7 +27,11 @@ export interface Refusal {
     | 'OperationPending'
     | 'NotOwned'
     | 'NotDeleting'
-    | 'NotPlaced';
+    | 'NotPlaced'
+    | 'WouldInterrupt'
+    | 'WouldLoseMajority'
+    | 'NotSecondary'
+    | 'NoHeir';
   readonly detail: string;
 }
 
@@ -42,6 +55,11 @@ export function guard(
     case 'import':
     case 'deploy':
       return guardInfrastructure(step.member, desired, state, stepId);
+    case 'reload':
+    case 'upgrade':
+      return guardDisruption(step.member, fresh, desired, state, stepId);
+    case 'stepDown':
+      return guardStepDown(step.member, fresh, state);
     case 'publish':
       return memberOf(state, step.member)?.serviceId
         ? null
@@ -79,6 +97,51 @@ function guardInfrastructure(
   const pending = pendingOf(state, member);
   return pending !== null && pending.stepId !== stepId
     ? no('OperationPending', `${pending.action} of ${member} is under way`)
+    : null;
+}
+
+/** S1, S2: one member at a time, a healthy majority without it. A member that is down already takes nobody along. */
+function guardDisruption(
+  member: string,
+  fresh: Observed,
+  desired: Desired,
+  state: State,
+  stepId: string | undefined,
+): Refusal | null {
+  const stopped = guardInfrastructure(member, desired, state, stepId);
+  if (stopped !== null) return stopped;
+  const all = views(state, fresh);
+  const view = all.find((v) => v.member.name === member);
+  if (view === undefined) return no('NotPlaced', `there is no member ${member}`);
+  const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
+  const other = members.find(
+    (v) => v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading'),
+  );
+  if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
+  if (!isHealthy(view, members))
+    return view.facts === null ? no('Stale', `nothing is known of ${member}`) : null;
+  if (members.length === 1)
+    return desired.interruption ? null : no('WouldInterrupt', `${member} is the only member`);
+  if (view.database?.writablePrimary)
+    return no('NotSecondary', `${member} is primary: it hands over first (S3)`);
+  const quorum = quorumOf(members);
+  if (quorum.healthyVoters - 1 < quorum.needed)
+    return no(
+      'WouldLoseMajority',
+      `healthy voters ${quorum.healthyVoters} of ${quorum.voters}, majority ${quorum.needed}`,
+    );
+  return null;
+}
+
+/** S3: to a caught-up electable member only. */
+function guardStepDown(member: string, fresh: Observed, state: State): Refusal | null {
+  const all = views(state, fresh);
+  const view = all.find((v) => v.member.name === member);
+  if (view === undefined || !view.database?.writablePrimary)
+    return no('NotPrimary', `${member} is not the primary any more`);
+  const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
+  return heirOf(view, members) === null
+    ? no('NoHeir', `no caught-up electable member could take over from ${member}`)
     : null;
 }
 

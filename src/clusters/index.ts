@@ -5,10 +5,18 @@ export { guard, type Refusal } from './guard.ts';
 export * from './limits.ts';
 export { plan } from './plan.ts';
 export { unsupportedChanges } from './planners/changes.ts';
-export { systemUsersHash, userHash } from './planners/users.ts';
+export { oldestVersion, systemUsersHash, userHash } from './planners/users.ts';
 export { type Preview, type PreviewStep, preview } from './preview.ts';
 export type * from './snapshot.ts';
-export { cacheGb, configFingerprint, type SnapshotInputs, snapshotInputs } from './snapshotInputs.ts';
+export {
+  activatedSnapshot,
+  cacheGb,
+  configFingerprint,
+  goalOf,
+  nextTlsMode,
+  type SnapshotInputs,
+  snapshotInputs,
+} from './snapshotInputs.ts';
 export { advance, applyOutcome, initialState, memberOf, startStep, targetOf } from './state.ts';
 export { type EventDraft, eventsFor, type StatusInput, status } from './status.ts';
 export * from './topology.ts';

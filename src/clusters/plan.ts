@@ -18,6 +18,7 @@ import {
 import { planOwnership } from './planners/ownership.ts';
 import { blocked, type Planner, type Scene } from './planners/planner.ts';
 import { planDeletion, planSuspend } from './planners/removal.ts';
+import { planRollout } from './planners/rollout.ts';
 import { planSystemUsers, planUsers } from './planners/users.ts';
 import type { Decision, Desired, Observed, Plan, State } from './types.ts';
 
@@ -38,6 +39,7 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['first user', planFirstUser],
   ['system users', planSystemUsers],
   ['users', planUsers],
+  ['rollout', planRollout],
   ['unsupported changes', planUnsupported],
   ['health', planHealth],
 ];

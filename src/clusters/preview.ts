@@ -8,7 +8,7 @@ import type { ConfigMember, DatabaseFacts, MemberFacts, ReplSetConfig, ServiceFa
 import { guard } from './guard.ts';
 import { plan } from './plan.ts';
 import { systemUsersHash } from './planners/users.ts';
-import { cacheGb, configFingerprint } from './snapshotInputs.ts';
+import { activatedSnapshot } from './snapshotInputs.ts';
 import { advance, applyOutcome, memberOf, startStep } from './state.ts';
 import { hostPort, memberHost, serviceHostname } from './topology.ts';
 import type {
@@ -124,6 +124,11 @@ function detailOf(act: Extract<Decision, { kind: 'act' }>, state: State): string
 
 function impactOf(step: Step): string {
   switch (step.kind) {
+    case 'reload':
+    case 'upgrade':
+      return '1 member restarts';
+    case 'stepDown':
+      return 'writes pause for an election';
     case 'deleteRuntime':
       return 'these members go down';
     case 'deleteVolume':
@@ -152,7 +157,7 @@ function perform(
       `the guard refuses what the planner planned: ${step.kind}: ${refusal?.detail}`,
     );
     const started = startStep(next.state, step, id, now);
-    const outcome: StepOutcome = { kind: 'done', result: resultOf(step, id, desired) };
+    const outcome: StepOutcome = { kind: 'done', result: resultOf(step, id, desired, started) };
     next = world({ ...next, state: applyOutcome(started, step, id, outcome, now) }, step, id, desired);
   });
   return next;
@@ -162,19 +167,12 @@ function resultOf(
   step: Step,
   id: string,
   desired: Desired,
+  state: State,
 ): Extract<StepOutcome, { kind: 'done' }>['result'] {
-  if (step.kind === 'publish') {
-    return {
-      snapshot: {
-        configVersion: step.configVersion,
-        tlsMode: desired.tlsMode,
-        configHash: configFingerprint(desired),
-        cacheGb: cacheGb(desired),
-        certificateFingerprint: null,
-      },
-    };
+  if (step.kind === 'publish' || step.kind === 'reload') {
+    return { snapshot: activatedSnapshot(state, desired, step.configVersion, null) };
   }
-  if (step.kind === 'reconcileSystemUsers') return { usersHash: systemUsersHash({ desired }) };
+  if (step.kind === 'reconcileSystemUsers') return { usersHash: systemUsersHash({ desired, state }) };
   return { operationId: id };
 }
 
@@ -210,6 +208,16 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       return withServices(succeed({}), (s) => s.kind !== 'volume' || s.owner?.member !== step.member);
     case 'publish':
       return withMembers(model, [step.member], started(model, step.member, step.configVersion, desired));
+    case 'reload':
+      return changed(model, step.member, (facts) => ({ ...facts, configVersion: step.configVersion }));
+    case 'upgrade':
+      return changed(succeed({}), step.member, (facts) =>
+        facts.database?.kind === 'reachable'
+          ? { ...facts, database: { ...facts.database, binaryVersion: step.version } }
+          : facts,
+      );
+    case 'stepDown':
+      return handedOver(model, step.member);
     case 'initiate':
       return elected({ ...model, initiated: step.config }, false, desired);
     case 'createFirstUser':
@@ -240,6 +248,44 @@ function withMembers(model: Model, names: readonly string[], facts: MemberFacts 
       : before;
   });
   return { ...model, observed: { ...model.observed, members: observed } };
+}
+
+function changed(model: Model, name: string, change: (facts: MemberFacts) => MemberFacts): Model {
+  const facts = model.observed.members.find((o) => o.name === name)?.facts;
+  return facts ? withMembers(model, [name], change(facts)) : model;
+}
+
+/** The next member of the set that could take over is primary. */
+function handedOver(model: Model, name: string): Model {
+  const order = model.state.members.map((m) => m.name);
+  const heir = order[(order.indexOf(name) + 1) % order.length];
+  const host = (member: string | undefined): string | null => {
+    const record = member === undefined ? null : memberOf(model.state, member);
+    return record === null ? null : memberHost(record);
+  };
+  return order.reduce(
+    (m, member) =>
+      changed(m, member, (facts) => {
+        if (facts.database?.kind !== 'reachable') return facts;
+        const state = member === heir ? 'PRIMARY' : member === name ? 'SECONDARY' : facts.database.state;
+        const peers = facts.database.peers.map((p) => ({
+          ...p,
+          state: p.host === host(heir) ? ('PRIMARY' as const) : ('SECONDARY' as const),
+          lagMillis: 0,
+        }));
+        return {
+          ...facts,
+          database: {
+            ...facts.database,
+            state,
+            writablePrimary: member === heir,
+            primary: host(heir),
+            peers,
+          },
+        };
+      }),
+    model,
+  );
 }
 
 const UNINITIATED: Extract<DatabaseFacts, { kind: 'reachable' }> = {

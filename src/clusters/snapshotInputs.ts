@@ -2,7 +2,7 @@
 import { GIB } from '../base/units.ts';
 import type { MemberSnapshot } from './snapshot.ts';
 import { serviceHostname } from './topology.ts';
-import type { Desired, MemberState, State } from './types.ts';
+import type { ActivatedSnapshot, Desired, Goal, MemberState, State, TlsMode } from './types.ts';
 
 /** A9.6: max(0.25, 0.5·(maxRAM − 0.5)) GB, to two decimals. Without a memory limit: the smallest, so that many members fit one machine. */
 export function cacheGb(desired: Pick<Desired, 'memoryBytes'>): number {
@@ -11,17 +11,13 @@ export function cacheGb(desired: Pick<Desired, 'memoryBytes'>): number {
 }
 
 /**
- * A6.1, A6.2: changes of resources, config, TLS and version count; the number of members does not, so that a change of
- * scale alone reloads nobody. Key order does not count.
+ * A6.1, A6.2: changes of resources, config and TLS count; the number of members does not, so that a change of scale alone
+ * reloads nobody, and the version has its own way (A8.1). Key order does not count.
  */
 export function configFingerprint(
-  desired: Pick<
-    Desired,
-    'version' | 'tlsMode' | 'mongodConfig' | 'certificateDomains' | 'memoryBytes' | 'cpus' | 'members'
-  >,
+  desired: Pick<Desired, 'tlsMode' | 'mongodConfig' | 'certificateDomains' | 'memoryBytes' | 'cpus'>,
 ): string {
   return stable({
-    version: desired.version,
     tlsMode: desired.tlsMode,
     config: desired.mongodConfig,
     domains: [...desired.certificateDomains].sort(),
@@ -42,6 +38,57 @@ export function stable(value: unknown): string {
   return JSON.stringify(value) ?? 'null';
 }
 
+/** Modes in the order in which all members pass through them (A9.3). */
+const MODES: readonly TlsMode[] = ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'];
+
+/**
+ * The mode all members go to next on the way to the spec's. Members stand at most one step apart; while they do, they are
+ * brought together first, onward or back, so that every pair always has a common way to talk (S12).
+ */
+export function nextTlsMode(current: readonly TlsMode[], wanted: TlsMode): TlsMode {
+  if (current.length === 0) return wanted;
+  const places = current.map((mode) => MODES.indexOf(mode));
+  const [low, high, goal] = [Math.min(...places), Math.max(...places), MODES.indexOf(wanted)];
+  const next = low !== high ? (goal >= high ? high : low) : goal > low ? low + 1 : goal < low ? low - 1 : low;
+  return MODES[next] ?? wanted;
+}
+
+/**
+ * What all members are to run now. Before the set is initiated the spec's mode is reached directly (STK-11). Afterwards the
+ * next phase begins only when no member is under way in this one, unless that member is down and the way may lead back
+ * (`stuck`, STK-04).
+ */
+export function goalOf(state: Pick<State, 'members' | 'replicaSets'>, desired: Desired, stuck = false): Goal {
+  const initiated = state.replicaSets.some((r) => r.stage !== 'bootstrap');
+  const current = initiated
+    ? state.members.flatMap((m) => (m.activated === null ? [] : [m.activated.tlsMode]))
+    : [];
+  const underWay = state.members.some((m) => m.stage === 'reloading' || m.stage === 'upgrading');
+  const together = current.every((mode) => mode === current[0]);
+  const tlsMode =
+    underWay && together && !stuck && current[0] !== undefined
+      ? current[0]
+      : nextTlsMode(current, desired.tlsMode);
+  return { tlsMode, hash: configFingerprint({ ...desired, tlsMode }) };
+}
+
+/** What is remembered of a snapshot once its member has it. */
+export function activatedSnapshot(
+  state: State,
+  desired: Desired,
+  configVersion: number,
+  certificateFingerprint: string | null,
+): ActivatedSnapshot {
+  const goal = state.goal ?? goalOf(state, desired);
+  return {
+    configVersion,
+    tlsMode: goal.tlsMode,
+    configHash: goal.hash,
+    cacheGb: cacheGb(desired),
+    certificateFingerprint,
+  };
+}
+
 export type SnapshotInputs = Omit<MemberSnapshot, 'caPem' | 'certificatePem' | 'keyFile' | 'monitor'>;
 
 /** The snapshot of one member without its secrets. The member must have been placed. */
@@ -59,15 +106,15 @@ export function snapshotInputs(
     replicaSet: member.replicaSet,
     role: 'replicaSet',
     product: 'mongod',
-    version: desired.version,
+    version: member.deployedVersion ?? desired.version,
     run: 'running',
     hostname: serviceHostname(desired, member.name),
     port: member.port ?? 0,
     bindIp: member.address === null || member.address === 'localhost' ? [] : ['*'],
-    tlsMode: desired.tlsMode,
+    tlsMode: (state.goal ?? goalOf(state, desired)).tlsMode,
     cacheGb: cacheGb(desired),
     userConfig: desired.mongodConfig,
     limits: { memoryBytes: desired.memoryBytes, cpus: desired.cpus },
-    hash: configFingerprint(desired),
+    hash: (state.goal ?? goalOf(state, desired)).hash,
   };
 }

@@ -2,8 +2,17 @@
 import { check, unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type { OperationFacts } from './facts.ts';
-import { initiated, primaryOf, replicaSetIds, runsItsSnapshot, views } from './interpret.ts';
+import {
+  initiated,
+  isHealthy,
+  type MemberView,
+  primaryOf,
+  replicaSetIds,
+  runsItsSnapshot,
+  views,
+} from './interpret.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST } from './limits.ts';
+import { goalOf } from './snapshotInputs.ts';
 import { memberName, replicaSetName } from './topology.ts';
 import type {
   AppliedUser,
@@ -28,6 +37,7 @@ export function initialState(desired: Desired): State {
     backupPrefix: `${desired.namespace}/${desired.name}-${desired.uid.slice(0, 8)}`,
     phase: 'creating',
     configVersion: 1,
+    goal: null,
     nextMemberIndex: desired.members.length,
     credentialsReady: false,
     members: desired.members.map((_, index) => plannedMember(desired.name, set, index)),
@@ -121,6 +131,7 @@ function withFailure(
 const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
   'import',
   'deploy',
+  'upgrade',
   'deleteRuntime',
   'deleteVolume',
 ]);
@@ -135,10 +146,13 @@ export function targetOf(step: Step): string {
     case 'import':
     case 'adopt':
     case 'deploy':
+    case 'upgrade':
     case 'publish':
+    case 'reload':
     case 'deleteRuntime':
     case 'deleteVolume':
       return step.member;
+    case 'stepDown':
     case 'initiate':
     case 'createFirstUser':
     case 'reconcileSystemUsers':
@@ -157,8 +171,12 @@ export function targetOf(step: Step): string {
 /** What is remembered before an effect, in the same transaction as the intent: infrastructure operations become pending. */
 export function startStep(state: State, step: Step, stepId: string, now: Millis): State {
   switch (step.kind) {
+    case 'reload':
+      // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
+      return withMember(state, step.member, { stage: 'reloading' });
     case 'import':
     case 'deploy':
+    case 'upgrade':
     case 'deleteRuntime':
     case 'deleteVolume': {
       const pending: PendingOperation = {
@@ -167,7 +185,7 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
         stepId,
         operationId: null,
         startedAt: now,
-        version: step.kind === 'deploy' ? step.version : null,
+        version: step.kind === 'deploy' || step.kind === 'upgrade' ? step.version : null,
       };
       return {
         ...withoutPending(state, step.member),
@@ -210,6 +228,7 @@ function applyDone(
       return { ...state, credentialsReady: true };
     case 'import':
     case 'deploy':
+    case 'upgrade':
     case 'deleteRuntime':
     case 'deleteVolume':
       return {
@@ -225,6 +244,13 @@ function applyDone(
         ...withMember(state, step.member, { activated: result.snapshot ?? null }),
         configVersion: Math.max(state.configVersion, step.configVersion),
       };
+    case 'reload':
+      return {
+        ...withMember(state, step.member, { activated: result.snapshot ?? null }),
+        configVersion: Math.max(state.configVersion, step.configVersion),
+      };
+    case 'stepDown':
+      return state; // who is primary next is seen
     case 'initiate':
       return state; // what members say next decides (S6)
     case 'createFirstUser':
@@ -280,6 +306,7 @@ export function advance(state: State, desired: Desired, observed: Observed, now:
   for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
   next = learnMembers(next, observed);
   next = learnReplicaSets(next, observed);
+  next = learnGoal(next, desired, observed);
   return learnPhase(next, desired);
 }
 
@@ -321,6 +348,9 @@ function operationSucceeded(
       });
     case 'deploy':
       return withMember(cleared, pending.member, { stage: 'deployed', deployedVersion: pending.version });
+    case 'upgrade':
+      // A8.1: an accepted deployment is no proof that a process changed.
+      return withMember(cleared, pending.member, { stage: 'upgrading', deployedVersion: pending.version });
     case 'deleteRuntime':
       return withMember(cleared, pending.member, {
         stage: 'planned',
@@ -338,13 +368,42 @@ function operationSucceeded(
 function learnMembers(state: State, observed: Observed): State {
   let next = state;
   const settled = state.replicaSets.every((r) => r.stage === 'ready');
-  for (const view of views(state, observed)) {
+  const all = views(state, observed);
+  for (const view of all) {
     const stage = view.member.stage;
     if (stage === 'deployed' && runsItsSnapshot(view))
       next = withMember(next, view.member.name, { stage: 'healthy' });
     if (stage === 'healthy' && settled) next = withMember(next, view.member.name, { stage: 'active' });
+    if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
+      next = withMember(next, view.member.name, { stage: 'active' });
+    }
   }
   return next;
+}
+
+/** A8.1, A9.4: it runs the binary and the snapshot it was given, and has caught up. */
+function isBack(view: MemberView, all: readonly MemberView[]): boolean {
+  const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
+  const binary =
+    view.member.deployedVersion === null || view.database?.binaryVersion === view.member.deployedVersion;
+  return binary && runsItsSnapshot(view) && isHealthy(view, members);
+}
+
+/** The goal of this spec and phase; a new one gets a new version (A9.1). */
+function learnGoal(state: State, desired: Desired, observed: Observed): State {
+  const stuck = views(state, observed).some(
+    (v) =>
+      v.member.stage === 'reloading' &&
+      v.facts !== null &&
+      (v.facts.process.kind === 'exited' || v.facts.configError !== null),
+  );
+  const goal = goalOf(state, desired, stuck);
+  if (state.goal?.hash === goal.hash) return state;
+  return {
+    ...state,
+    goal,
+    configVersion: state.goal === null ? state.configVersion : state.configVersion + 1,
+  };
 }
 
 function learnReplicaSets(state: State, observed: Observed): State {

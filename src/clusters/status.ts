@@ -57,6 +57,9 @@ export function status(input: StatusInput): MongoDBStatus {
   };
 }
 
+/** Stages before a member first ran. */
+const STARTING: ReadonlySet<string> = new Set(['planned', 'imported', 'deployed']);
+
 // ── phase and message ──────────────────────────────────────────────────────────────────────────────────────────────
 
 function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
@@ -65,8 +68,13 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
   if (state.suspended && desired.suspend) return 'Suspended';
   if (plan.converged) return 'Ready';
   const ran =
-    state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => m.stage === 'active');
-  if (ran) return all.some((v) => !isHealthy(v, all)) ? 'Degraded' : 'Reconciling';
+    state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => !STARTING.has(m.stage));
+  if (ran) {
+    // A member that restarts because we asked for it is work in progress, unless it does not come back.
+    const sick = all.filter((v) => !isHealthy(v, all));
+    const ours = sick.every((v) => v.member.stage === 'reloading' || v.member.stage === 'upgrading');
+    return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
+  }
   if (plan.blocks.length > 0 && plan.act === null) return 'Failed';
   return state.members.every((m) => m.serviceId === null) && plan.act === null ? 'Pending' : 'Reconciling';
 }

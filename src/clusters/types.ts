@@ -37,6 +37,8 @@ export interface Desired {
   /** Names of hosts that may carry members; null: any. */
   readonly hosts: readonly string[] | null;
   readonly roles: readonly DesiredRole[];
+  /** A set whose members cannot be spared may be interrupted all the same (spec.maintenance.interruption). */
+  readonly interruption: boolean;
   readonly suspend: boolean;
   /** Hands off: no effect at all (S11). */
   readonly paused: boolean;
@@ -66,7 +68,17 @@ export interface DesiredUser {
 
 // ── state: only what cannot be observed again (A2) ──────────────────────────────────────────────────────────────────
 
-export type MemberStage = 'planned' | 'imported' | 'deployed' | 'healthy' | 'syncing' | 'active' | 'removing';
+export type MemberStage =
+  | 'planned'
+  | 'imported'
+  | 'deployed'
+  | 'healthy'
+  | 'syncing'
+  | 'active'
+  /** Given a new snapshot or binary; active again only when it was seen to run with it and to have caught up (A8.1, A9.4). */
+  | 'reloading'
+  | 'upgrading'
+  | 'removing';
 
 export interface MemberState {
   /** `orders-0`; also the member's service hostname. */
@@ -107,7 +119,7 @@ export interface ReplicaSetState {
   readonly usersHash: string | null;
 }
 
-export type InfrastructureAction = 'import' | 'deploy' | 'deleteRuntime' | 'deleteVolume';
+export type InfrastructureAction = 'import' | 'deploy' | 'upgrade' | 'deleteRuntime' | 'deleteVolume';
 
 /** An infrastructure operation under way (A2.4): settings become applied only after it was seen to succeed. */
 export interface PendingOperation {
@@ -139,12 +151,20 @@ export interface AppliedUser {
   readonly hash: string;
 }
 
+/** What every member is to run now: the spec's fingerprint at this phase of a TLS transition (A2.1, A9.3). */
+export interface Goal {
+  readonly hash: string;
+  readonly tlsMode: TlsMode;
+}
+
 export interface State {
   readonly schema: 1;
   readonly uid: string;
   readonly backupPrefix: string;
   readonly phase: 'creating' | 'running' | 'suspended' | 'deleting';
+  /** Grows with every new goal. */
   readonly configVersion: number;
+  readonly goal: Goal | null;
   readonly nextMemberIndex: number;
   readonly credentialsReady: boolean;
   readonly members: readonly MemberState[];
@@ -217,6 +237,12 @@ export type Step =
     }
   | { readonly kind: 'deploy'; readonly member: string; readonly version: string }
   | { readonly kind: 'publish'; readonly member: string; readonly configVersion: number }
+  /** A running member takes a new snapshot: its process restarts. Disruptive. */
+  | { readonly kind: 'reload'; readonly member: string; readonly configVersion: number }
+  /** A running member gets another binary: its process restarts. Disruptive. */
+  | { readonly kind: 'upgrade'; readonly member: string; readonly version: string }
+  /** The primary hands over, so that it can be worked on as a secondary (S3). Disruptive: writes pause. */
+  | { readonly kind: 'stepDown'; readonly replicaSet: string; readonly member: string }
   | {
       readonly kind: 'initiate';
       readonly replicaSet: string;
@@ -257,6 +283,8 @@ export type Reason =
   | 'UserChanged'
   | 'UserRemoved'
   | 'ConfigurationChanged'
+  | 'TlsChanged'
+  | 'VersionChanged'
   | 'Resuming'
   | 'Suspending'
   | 'Deleting';
@@ -274,7 +302,10 @@ export type WaitReason =
   | 'NoHostAvailable'
   | 'InitialSync'
   | 'RepairRetrying'
-  | 'MemberUnreachable';
+  | 'MemberUnreachable'
+  | 'WouldLoseMajority'
+  | 'DisruptionInProgress'
+  | 'NoElectableSecondary';
 
 /** Why we can't go on without somebody. */
 export type BlockReason =
@@ -293,7 +324,10 @@ export type BlockReason =
   | 'SnapshotRejected'
   | 'OwnershipUnreadable'
   | 'DiskFull'
-  | 'UserPasswordMissing';
+  | 'UserPasswordMissing'
+  | 'WouldInterrupt'
+  | 'FcvTooOld'
+  | 'VersionStep';
 
 export type Decision =
   | {

@@ -1,5 +1,4 @@
-import { configFingerprint } from '../snapshotInputs.ts';
-import type { Decision, Step } from '../types.ts';
+import type { Decision, Desired, State, Step } from '../types.ts';
 import { act, blocked, type Planner, verdict } from './planner.ts';
 
 /**
@@ -14,7 +13,8 @@ export const planChangedBeforeBootstrap: Planner = (scene) => {
   )
     return null;
   if (scene.all.some((v) => v.database?.initiated === true)) return null;
-  const wanted = configFingerprint(scene.desired);
+  const wanted = scene.state.goal?.hash;
+  if (wanted === undefined) return null;
   const stale = scene.state.members.filter((m) => m.activated !== null && m.activated.configHash !== wanted);
   if (stale.length === 0) return null;
   const redeploy = stale.filter((m) => m.deployedVersion !== scene.desired.version);
@@ -40,33 +40,11 @@ const refusal = (changes: readonly string[]): Decision =>
     'put these fields back; the running set is left as it is',
   );
 
-/** What differs between the spec and what the members were made with, in words with field paths. */
+/** What differs between the spec and what the cluster is made of, in words with field paths. */
 export function unsupportedChanges(
-  desired: Parameters<typeof configFingerprint>[0],
-  state: {
-    readonly members: readonly {
-      readonly deployedVersion: string | null;
-      readonly activated: { readonly configHash: string; readonly tlsMode: string } | null;
-      readonly name: string;
-    }[];
-    readonly replicaSets: readonly { readonly stage: string }[];
-  },
+  desired: Pick<Desired, 'members'>,
+  state: Pick<State, 'members'>,
 ): readonly string[] {
-  const changes: string[] = [];
-  if (desired.members.length !== state.members.length) {
-    changes.push(`spec.members ${state.members.length} → ${desired.members.length}`);
-  }
-  if (state.replicaSets.every((r) => r.stage === 'bootstrap')) return changes;
-  const deployed = state.members.find(
-    (m) => m.deployedVersion !== null && m.deployedVersion !== desired.version,
-  );
-  if (deployed) changes.push(`spec.version ${deployed.deployedVersion} → ${desired.version}`);
-  const tls = state.members.find((m) => m.activated !== null && m.activated.tlsMode !== desired.tlsMode);
-  if (tls) changes.push(`spec.security.tls.mode ${tls.activated?.tlsMode} → ${desired.tlsMode}`);
-  const config = state.members.some(
-    (m) => m.activated !== null && m.activated.configHash !== configFingerprint(desired),
-  );
-  if (config && !tls && !deployed)
-    changes.push('spec.additionalMongodConfig, spec.resources or spec.security.tls');
-  return changes;
+  if (desired.members.length === state.members.length) return [];
+  return [`spec.members ${state.members.length} → ${desired.members.length}`];
 }

@@ -1,12 +1,22 @@
 import { primaryOf } from '../interpret.ts';
 import { retryOf } from '../state.ts';
-import type { Decision, DesiredUser, ReplicaSetState, Step } from '../types.ts';
+import type { Decision, Desired, DesiredUser, ReplicaSetState, State, Step } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import { act, backingOff, blocked, type Planner, type Scene, verdict, wait } from './planner.ts';
 
+/** The oldest binary among the members: what users and roles must fit while an upgrade is under way. */
+export function oldestVersion(state: Pick<State, 'members'>, desired: Pick<Desired, 'version'>): string {
+  const deployed = state.members.flatMap((m) => (m.deployedVersion === null ? [] : [m.deployedVersion]));
+  return deployed.sort((x, y) => x.localeCompare(y, 'en', { numeric: true }))[0] ?? desired.version;
+}
+
 /** Roles of the system users and the user's own roles, as one fingerprint; a change is applied by the next pass. */
-export const systemUsersHash = (scene: Pick<Scene, 'desired'>): string =>
-  JSON.stringify({ schema: 1, series: scene.desired.version.split('.')[0], roles: scene.desired.roles });
+export const systemUsersHash = (scene: Pick<Scene, 'desired' | 'state'>): string =>
+  JSON.stringify({
+    schema: 1,
+    series: oldestVersion(scene.state, scene.desired).split('.')[0],
+    roles: scene.desired.roles,
+  });
 
 /**
  * A5.2, A5.4, CRD-01: system users are made, and made again whenever an agent finds that its own login does not work.

@@ -1,0 +1,285 @@
+import { formatDuration } from '../../base/units.ts';
+import {
+  isHealthy,
+  lagOf,
+  type MemberView,
+  primaryOf,
+  quorumOf,
+  runsItsSnapshot,
+  stateOf,
+} from '../interpret.ts';
+import { LAG_LIMIT } from '../limits.ts';
+import { pendingOf, retryOf } from '../state.ts';
+import { memberHost } from '../topology.ts';
+import type { Decision, MemberState, ReplicaSetState, Step } from '../types.ts';
+import { majorStep } from '../versions.ts';
+import {
+  act,
+  backingOff,
+  blocked,
+  helpNeeded,
+  type Planner,
+  type Scene,
+  soon,
+  verdict,
+  wait,
+} from './planner.ts';
+
+/*
+ * The roller: brings running members to a new configuration, TLS mode or binary, one at a time.
+ *
+ *   1. A member under way comes before anything else: until it was seen to run what it was given and to have caught up,
+ *      no other member is touched (S2). A newer goal may be given to that same member (A9.2, STK-04).
+ *   2. A member that is down already is next: working on it costs nothing, and it may be the cure (STK-07).
+ *   3. Then secondaries, highest index first, each only while all others are healthy and a majority stays (S1).
+ *   4. The primary last. It steps down to a caught-up electable member in a step of its own (S3, A7.3) and is then a
+ *      secondary like the others.
+ *
+ * It stops at the first member that does not come back, by rule 1: a spec that cannot work takes one member down.
+ */
+
+/** What a member still needs. */
+type Need = 'upgrade' | 'reload' | null;
+
+export const planRollout: Planner = (scene) => {
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const sets = scene.state.replicaSets.filter((r) => r.stage === 'ready');
+  return verdict(
+    sets.flatMap((set) => roll(scene, set)),
+    false,
+  );
+};
+
+/** What this member needs to be as wanted. The binary first: its process restarts once for both where it can. */
+export function needOf(scene: Scene, member: MemberState): Need {
+  if (member.activated === null || member.stage === 'planned' || member.stage === 'imported') return null;
+  if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
+  return scene.state.goal !== null && member.activated.configHash !== scene.state.goal.hash ? 'reload' : null;
+}
+
+function roll(scene: Scene, set: ReplicaSetState): readonly (Decision | null)[] {
+  const members = scene.all.filter((v) => v.member.replicaSet === set.name);
+  const needy = members.filter((v) => needOf(scene, v.member) !== null);
+  const underWay = members.filter((v) => isUnderWay(scene, v.member));
+  if (underWay.length > 0) return continueWith(scene, underWay[0] as MemberView, needy, members);
+  if (needy.length === 0) return [];
+  const refused = refusal(scene, set, members);
+  if (refused !== null) return [refused];
+  // Nothing is done to a member nobody reports: unknown is not down.
+  const known = needy.filter((v) => v.facts !== null);
+  const next = known.find(isDown) ?? highestSecondary(known) ?? primaryAmong(known);
+  return [next === undefined ? unreported(scene, needy) : stepFor(scene, set, next, members)];
+}
+
+function unreported(scene: Scene, needy: readonly MemberView[]): Decision {
+  const who = needy.map((v) => v.member.name).join(', ');
+  return wait('AgentNotConnected', soon(scene), `${who} gets its change when its agent reports it`);
+}
+
+const isUnderWay = (scene: Scene, member: MemberState): boolean =>
+  member.stage === 'reloading' ||
+  member.stage === 'upgrading' ||
+  pendingOf(scene.state, member.name)?.action === 'upgrade';
+
+/** Known to be down: its agent says that nothing runs or answers. An unknown member is not touched. */
+const isDown = (view: MemberView): boolean =>
+  view.facts !== null &&
+  (view.facts.process.kind === 'exited' ||
+    view.facts.process.kind === 'absent' ||
+    view.facts.configError !== null);
+
+function highestSecondary(views: readonly MemberView[]): MemberView | undefined {
+  return views.filter((v) => stateOf(v) !== 'PRIMARY').sort((a, b) => b.member.index - a.member.index)[0];
+}
+const primaryAmong = (views: readonly MemberView[]): MemberView | undefined =>
+  views.find((v) => stateOf(v) === 'PRIMARY');
+
+// ── one member under way ───────────────────────────────────────────────────────────────────────────────────────────
+
+function continueWith(
+  scene: Scene,
+  view: MemberView,
+  needy: readonly MemberView[],
+  members: readonly MemberView[],
+): readonly (Decision | null)[] {
+  const { member } = view;
+  if (pendingOf(scene.state, member.name) !== null) return []; // planPending says what runs
+  if (needy.includes(view) && view.facts !== null) return [give(scene, view)];
+  return [settling(scene, view, members)];
+}
+
+/** What a member under way still lacks before the next may be touched. */
+function settling(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {
+  const { name, deployedVersion } = view.member;
+  const others = 'no other member is touched meanwhile';
+  if (view.facts === null)
+    return wait(
+      'AgentNotConnected',
+      soon(scene),
+      `${name} was given its change and is not reported; ${others}`,
+      name,
+    );
+  const running = view.database?.binaryVersion;
+  if (running !== undefined && running !== deployedVersion) {
+    return wait(
+      'DisruptionInProgress',
+      soon(scene),
+      `${name} still runs ${running}, not ${deployedVersion}`,
+      name,
+    );
+  }
+  if (!runsItsSnapshot(view))
+    return wait('DisruptionInProgress', soon(scene), `${name} restarts; ${others}`, name);
+  const lag = lagOf(view, members);
+  const behind =
+    lag !== null && lag > LAG_LIMIT
+      ? `is ${formatDuration(lag)} behind`
+      : `is ${stateOf(view) ?? 'not answering'}`;
+  return wait('DisruptionInProgress', soon(scene), `${name} ${behind}; ${others}`, name);
+}
+
+// ── the next member ────────────────────────────────────────────────────────────────────────────────────────────────
+
+function stepFor(
+  scene: Scene,
+  set: ReplicaSetState,
+  view: MemberView,
+  members: readonly MemberView[],
+): Decision {
+  if (isDown(view)) return give(scene, view);
+  const busy = stateOf(view);
+  if (busy === 'STARTUP2' || busy === 'ROLLBACK') {
+    return wait(
+      'InitialSync',
+      soon(scene),
+      `${view.member.name} is ${busy}: a restart now would only start that over`,
+      view.member.name,
+    );
+  }
+  const safe = mayGoDown(scene, view, members);
+  if (safe !== null) return safe;
+  if (stateOf(view) !== 'PRIMARY' || members.length === 1) return give(scene, view);
+  const heir = heirOf(view, members);
+  if (heir === null)
+    return wait(
+      'NoElectableSecondary',
+      soon(scene),
+      `${view.member.name} is primary and no caught-up secondary could take over`,
+    );
+  const held = backingOff(scene, 'stepDown', set.name);
+  const because = reasonOf(scene, view.member);
+  return (
+    held ??
+    act(
+      because,
+      [{ kind: 'stepDown', replicaSet: set.name, member: view.member.name }],
+      `${view.member.name} hands over; writes pause for an election`,
+    )
+  );
+}
+
+/** S3: somebody electable who lacks nothing of what the primary acknowledged to a majority. */
+export function heirOf(primary: MemberView, members: readonly MemberView[]): MemberView | null {
+  const config = primary.database?.config ?? null;
+  const electable = (v: MemberView): boolean => {
+    const row = config?.members.find((m) => m.host === memberHost(v.member));
+    return v !== primary && row !== undefined && row.priority > 0 && row.votes === 1 && isHealthy(v, members);
+  };
+  return members.find(electable) ?? null;
+}
+
+/** S1, C2.5 strong: all others healthy, and a majority of voters stays. One member alone needs the spec's permission. */
+export function mayGoDown(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision | null {
+  const { name } = view.member;
+  if (members.length === 1) {
+    if (scene.desired.interruption) return null;
+    return blocked(
+      'WouldInterrupt',
+      'spec',
+      `${name} is the only member: working on it stops the database`,
+      'set spec.maintenance.interruption: Allowed, or add members',
+    );
+  }
+  const sick = members.filter((v) => v !== view && !isHealthy(v, members));
+  const quorum = quorumOf(members);
+  const left = quorum.healthyVoters - (isHealthy(view, members) ? 1 : 0);
+  if (sick.length === 0 && left >= quorum.needed) return null;
+  const who = sick.map((v) => v.member.name).join(', ');
+  return wait(
+    'WouldLoseMajority',
+    soon(scene),
+    `restart of ${name} waits for ${who}: healthy voters ${quorum.healthyVoters} of ${quorum.voters}, majority ${quorum.needed}`,
+    name,
+  );
+}
+
+function give(scene: Scene, view: MemberView): Decision {
+  const { member } = view;
+  const need = needOf(scene, member) === 'upgrade' ? 'upgrade' : 'reload';
+  const held = backingOff(scene, need, member.name);
+  if (held !== null && !supersedes(scene, member)) return helpNeeded(scene, need, member.name) ?? held;
+  const step: Step =
+    need === 'upgrade'
+      ? { kind: 'upgrade', member: member.name, version: scene.desired.version }
+      : { kind: 'reload', member: member.name, configVersion: scene.state.configVersion };
+  const role =
+    stateOf(view) === 'PRIMARY' ? 'the only member' : stateOf(view) === null ? 'down already' : 'a secondary';
+  const what =
+    need === 'upgrade'
+      ? `${member.deployedVersion} → ${scene.desired.version}`
+      : `configuration ${scene.state.configVersion}`;
+  return act(reasonOf(scene, member), [step], `${member.name} (${role}): ${what}`);
+}
+
+/** STK-04: a goal newer than the failed try is tried at once. */
+const supersedes = (scene: Scene, member: MemberState): boolean =>
+  retryOf(scene.state, 'reload', member.name) !== null &&
+  (member.activated?.configVersion ?? 0) < scene.state.configVersion;
+
+function reasonOf(
+  scene: Scene,
+  member: MemberState,
+): 'VersionChanged' | 'TlsChanged' | 'ConfigurationChanged' {
+  if (needOf(scene, member) === 'upgrade') return 'VersionChanged';
+  return member.activated?.tlsMode !== scene.state.goal?.tlsMode ? 'TlsChanged' : 'ConfigurationChanged';
+}
+
+// ── versions ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** S7, A8.4: one major at a time, and only from the old major's FCV; never down across majors. */
+function refusal(scene: Scene, set: ReplicaSetState, members: readonly MemberView[]): Decision | null {
+  const from = members
+    .map((v) => v.member.deployedVersion)
+    .find((v) => v !== null && v !== scene.desired.version);
+  if (from === null || from === undefined) return null;
+  const step = majorStep(from, scene.desired.version);
+  if (step === 'same') return null;
+  if (step !== 'next') {
+    const detail =
+      step === 'down'
+        ? `${from} → ${scene.desired.version} goes down across majors`
+        : `${from} → ${scene.desired.version} skips a major`;
+    return blocked(
+      'VersionStep',
+      'spec',
+      detail,
+      'go one major at a time, upwards; put spec.version back meanwhile',
+    );
+  }
+  const primary = primaryOf(members);
+  if (primary === null)
+    return wait(
+      'WaitingForPrimary',
+      soon(scene),
+      `${set.name} has no primary to read its compatibility version from`,
+    );
+  const fcv = primary.database?.featureCompatibilityVersion;
+  const series = from.split('.').slice(0, 2).join('.');
+  if (fcv === series) return null;
+  return blocked(
+    'FcvTooOld',
+    'person',
+    `${scene.desired.version} needs feature compatibility version ${series}, the set has ${fcv ?? 'an unknown one'}`,
+    `raise it first: belay raise-fcv ${scene.desired.name}`,
+  );
+}

@@ -1,0 +1,335 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { MemberStateName } from './facts.ts';
+import { desired, running, seen } from './fixtures.ts';
+import { guard } from './guard.ts';
+import { plan } from './plan.ts';
+import { systemUsersHash } from './planners/users.ts';
+import { preview } from './preview.ts';
+import { activatedSnapshot, nextTlsMode } from './snapshotInputs.ts';
+import { advance, applyOutcome, startStep } from './state.ts';
+import { status } from './status.ts';
+import type { Desired, Observed, State, Step, TlsMode } from './types.ts';
+
+/** A set that plays along: steps work, members come back, the highest index of the healthy ones is elected. */
+class Play {
+  state: State;
+  desired: Desired;
+  states: (MemberStateName | null)[];
+  readonly lines: string[] = [];
+  now = 0;
+
+  constructor(want: Desired) {
+    this.desired = want;
+    this.state = running(want);
+    this.states = want.members.map((_, i) => (i === 0 ? 'PRIMARY' : 'SECONDARY'));
+  }
+
+  reading(): Observed {
+    const o = seen(this.state, this.desired, this.states);
+    const members = o.members.map((m) => {
+      const record = this.state.members.find((x) => x.name === m.name);
+      if (m.facts !== null && this.crashing.has(record?.index ?? -1)) {
+        const process = {
+          kind: 'exited',
+          since: 0,
+          exitCode: 2,
+          signal: null,
+          failures: 3,
+          nextStartAt: null,
+          message: 'Unrecognized option',
+        } as const;
+        return { ...m, facts: { ...m.facts, process, database: null } };
+      }
+      if (m.facts?.database?.kind !== 'reachable' || record === undefined) return m;
+      const database = {
+        ...m.facts.database,
+        binaryVersion: record.deployedVersion ?? '',
+        featureCompatibilityVersion: this.fcv,
+      };
+      return { ...m, facts: { ...m.facts, configVersion: record.activated?.configVersion ?? 0, database } };
+    });
+    return { ...o, members };
+  }
+  fcv = '8.0';
+  /** Members whose process ends as soon as it starts, though their agent reports them. */
+  crashing = new Set<number>();
+
+  /** One pass: gives what was done, or what is waited for. */
+  pass(): string {
+    this.now += 1000;
+    const o = this.reading();
+    this.state = advance(this.state, this.desired, o, this.now);
+    const p = plan(o, this.desired, this.state, this.now);
+    const step = p.act?.steps[0];
+    if (step === undefined)
+      return p.blocks[0] ? `blocked ${p.blocks[0].by}` : p.waits[0] ? `wait ${p.waits[0].on}` : 'converged';
+    expect(p.act?.steps.length, 'S2: one disruptive step').toBe(1);
+    expect(guard(step, o, this.desired, this.state, this.now), step.kind).toBeNull();
+    this.perform(step);
+    return `${step.kind} ${'member' in step ? step.member : ''}`;
+  }
+
+  perform(step: Step): void {
+    const id = `s${this.now}`;
+    this.state = startStep(this.state, step, id, this.now);
+    const i = 'member' in step ? this.state.members.findIndex((m) => m.name === step.member) : -1;
+    if (step.kind === 'reload') {
+      const snapshot = activatedSnapshot(this.state, this.desired, step.configVersion, null);
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
+    }
+    if (step.kind === 'upgrade') {
+      this.state = applyOutcome(
+        this.state,
+        step,
+        id,
+        { kind: 'done', result: { operationId: id } },
+        this.now,
+      );
+      this.state = advance(
+        this.state,
+        this.desired,
+        { ...this.reading(), operations: { [id]: { kind: 'succeeded', result: {} } } },
+        this.now,
+      );
+    }
+    if (step.kind === 'reconcileSystemUsers') {
+      const usersHash = systemUsersHash({ desired: this.desired, state: this.state });
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { usersHash } }, this.now);
+    }
+    if (step.kind === 'stepDown') {
+      this.states[i] = 'SECONDARY';
+      this.states[(i + 1) % this.states.length] = 'PRIMARY';
+    }
+    const modes = this.state.members.map((m) => m.activated?.tlsMode as TlsMode);
+    const places = modes.map((m) => ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'].indexOf(m));
+    expect(Math.max(...places) - Math.min(...places), `S12: ${modes.join()}`).toBeLessThan(2);
+  }
+
+  toTheEnd(limit = 60): string[] {
+    for (let i = 0; i < limit; i++) {
+      const line = this.pass();
+      if (line === 'converged' || line.startsWith('blocked')) return [...this.lines, line];
+      this.lines.push(line);
+    }
+    return [...this.lines, 'did not converge'];
+  }
+}
+
+test('A9.1 A8.2 S3 a changed configuration: secondaries from the highest index, then a hand-over, then the old primary', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } }, generation: 2 });
+  expect(play.toTheEnd()).toEqual([
+    'reload orders-2',
+    'reload orders-1',
+    'stepDown orders-0',
+    'reload orders-0',
+    'converged',
+  ]);
+  expect(play.state.members.map((m) => m.activated?.configVersion)).toEqual([2, 2, 2]);
+});
+
+test('A9.3 S12 disabled → requireTLS passes every mode on every member before the next, and back', () => {
+  const play = new Play(desired({ tlsMode: 'disabled' }));
+  play.desired = desired({ tlsMode: 'requireTLS' });
+  const up = play.toTheEnd();
+  expect(up.filter((l) => l.startsWith('reload'))).toHaveLength(9);
+  expect(up.at(-1)).toBe('converged');
+  play.lines.length = 0;
+  play.desired = desired({ tlsMode: 'disabled' });
+  expect(play.toTheEnd().filter((l) => l.startsWith('reload'))).toHaveLength(9);
+  expect(play.state.members.map((m) => m.activated?.tlsMode)).toEqual(['disabled', 'disabled', 'disabled']);
+});
+
+test('A8.1 A8.2 A8.4 an upgrade needs the old FCV, changes binaries one by one and leaves FCV alone', () => {
+  const play = new Play(desired({ version: '7.0.43-23' }));
+  play.desired = desired({ version: '8.0.32-14' });
+  play.fcv = '6.0';
+  expect(play.pass()).toBe('blocked FcvTooOld');
+  play.fcv = '7.0';
+  expect(play.toTheEnd()).toEqual([
+    'upgrade orders-2',
+    'upgrade orders-1',
+    'stepDown orders-0',
+    'upgrade orders-0',
+    'reconcileSystemUsers ',
+    'converged',
+  ]);
+});
+
+test('S7 skipping a major and going down across majors are refused', () => {
+  const skip = new Play(desired({ version: '6.0.29-23' }));
+  skip.desired = desired({ version: '8.0.32-14' });
+  expect(skip.pass()).toBe('blocked VersionStep');
+  const down = new Play(desired({ version: '8.0.32-14' }));
+  down.desired = desired({ version: '7.0.43-23' });
+  expect(down.pass()).toBe('blocked VersionStep');
+  const patch = new Play(desired({ version: '8.0.32-14' }));
+  patch.desired = desired({ version: '8.0.29-13' });
+  expect(patch.toTheEnd().at(-1)).toBe('converged');
+});
+
+test('S1 no member is taken down while another is not healthy or unknown', () => {
+  for (const states of [
+    ['PRIMARY', 'SECONDARY', null],
+    ['PRIMARY', 'RECOVERING', 'SECONDARY'],
+    ['PRIMARY', 'SECONDARY', 'STARTUP2'],
+  ] as const) {
+    const play = new Play(desired());
+    play.desired = desired({ mongodConfig: { a: 1 } });
+    play.states = [...states];
+    expect(play.pass(), states.join()).toMatch(/^wait /);
+  }
+});
+
+test('S2 A9.4 the next member waits until the one before runs its snapshot and has caught up', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { a: 1 } });
+  expect(play.pass()).toBe('reload orders-2');
+  play.states[2] = 'RECOVERING';
+  expect(play.pass()).toMatch(/^wait/);
+  play.states[2] = null;
+  expect(play.pass()).toMatch(/^wait/);
+  play.states[2] = 'SECONDARY';
+  expect(play.pass()).toBe('reload orders-1');
+});
+
+test('S2 a death between intent and effect leaves that member first in line, and no other', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { a: 1 } });
+  play.state = advance(play.state, play.desired, play.reading(), 1);
+  const step = plan(play.reading(), play.desired, play.state, 1).act?.steps[0] as Step;
+  play.state = startStep(play.state, step, 'lost', 1);
+  expect(play.pass()).toBe('reload orders-2');
+});
+
+test('A9.2 STK-04 STK-07 a newer goal is given to the very member that could not start with the last one', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { wrong: true } });
+  expect(play.pass()).toBe('reload orders-2');
+  play.crashing.add(2);
+  expect(play.pass()).toMatch(/^blocked ProcessFailing/);
+  play.desired = desired();
+  expect(play.pass()).toBe('reload orders-2');
+  play.crashing.clear();
+  expect(play.toTheEnd()).toEqual(['converged']);
+});
+
+test('STK-04 a TLS phase whose last member cannot start may be taken back', () => {
+  const play = new Play(desired({ tlsMode: 'disabled' }));
+  play.desired = desired({ tlsMode: 'allowTLS' });
+  for (const line of ['reload orders-2', 'reload orders-1', 'stepDown orders-0', 'reload orders-0'])
+    expect(play.pass()).toBe(line);
+  play.crashing.add(0);
+  play.desired = desired({ tlsMode: 'disabled' });
+  expect(play.pass()).toBe('reload orders-0');
+  play.crashing.clear();
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  expect(play.state.members.map((m) => m.activated?.tlsMode)).toEqual(['disabled', 'disabled', 'disabled']);
+});
+
+test('S1 a single member is restarted only when the spec allows the interruption', () => {
+  const play = new Play(desired({}, 1));
+  play.desired = desired({ mongodConfig: { a: 1 } }, 1);
+  expect(play.pass()).toBe('blocked WouldInterrupt');
+  play.desired = desired({ mongodConfig: { a: 1 }, interruption: true }, 1);
+  expect(play.toTheEnd()).toEqual(['reload orders-0', 'converged']);
+});
+
+test('S3 a primary is not asked to hand over while nobody electable has caught up', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { a: 1 } });
+  play.pass();
+  play.pass();
+  const o = play.reading();
+  const behind: Observed = {
+    ...o,
+    members: o.members.map((m) =>
+      m.facts?.database?.kind === 'reachable'
+        ? {
+            ...m,
+            facts: {
+              ...m.facts,
+              database: {
+                ...m.facts.database,
+                peers: m.facts.database.peers.map((p) => ({ ...p, lagMillis: 60_000 })),
+              },
+            },
+          }
+        : m,
+    ),
+  };
+  play.state = advance(play.state, play.desired, o, play.now);
+  expect(
+    guard(
+      { kind: 'stepDown', replicaSet: 'orders', member: 'orders-0' },
+      behind,
+      play.desired,
+      play.state,
+      play.now,
+    )?.reason,
+  ).toBe('NoHeir');
+  expect(plan(behind, play.desired, play.state, play.now).act).toBeNull();
+});
+
+const MODES = ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'] as const;
+
+test('A9.3 S12 from any adjacent mixture every wish is reached by single steps that keep all pairs adjacent', () => {
+  fc.assert(
+    fc.property(
+      fc.nat(2),
+      fc.array(fc.boolean(), { minLength: 1, maxLength: 7 }),
+      fc.constantFrom(...MODES),
+      (low, ups, wanted) => {
+        let modes: TlsMode[] = ups.map((up) => MODES[low + (up ? 1 : 0)] as TlsMode);
+        for (let round = 0; round < 40 && modes.some((m) => m !== wanted); round++) {
+          const next = nextTlsMode(modes, wanted);
+          const behind = modes.findIndex((m) => m !== next);
+          modes = modes.map((m, i) => (i === behind ? next : m));
+          const places = modes.map((m) => MODES.indexOf(m));
+          expect(Math.max(...places) - Math.min(...places)).toBeLessThan(2);
+        }
+        expect(new Set(modes)).toEqual(new Set([wanted]));
+      },
+    ),
+  );
+});
+
+test('A9.3 golden: the plan of a TLS change names every restart and hand-over before anything is touched', () => {
+  const before = desired({ tlsMode: 'preferTLS' });
+  const play = new Play(before);
+  const after = desired({ tlsMode: 'requireTLS' });
+  const lines = preview(play.reading(), after, play.state, 0).steps.map(
+    (l) => `${l.verb} ${l.targets.join(',')} · ${l.detail} · ${l.impact}`,
+  );
+  expect(lines).toMatchInlineSnapshot(`
+    [
+      "reload orders-2 · orders-2 (a secondary): configuration 2 · 1 member restarts",
+      "reload orders-1 · orders-1 (a secondary): configuration 2 · 1 member restarts",
+      "stepDown orders-0 · orders-0 hands over; writes pause for an election · writes pause for an election",
+      "reload orders-0 · orders-0 (a secondary): configuration 2 · 1 member restarts",
+    ]
+  `);
+});
+
+test('A7.4 a member that restarts for us is work in progress, one that does not come back is degraded', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { wrong: true } });
+  play.pass();
+  play.states[2] = 'STARTUP2';
+  const phase = (): string | undefined => {
+    const o = play.reading();
+    return status({
+      observed: o,
+      desired: play.desired,
+      state: play.state,
+      plan: plan(o, play.desired, play.state, 1),
+      now: 1,
+      warnings: [],
+      before: null,
+    }).phase;
+  };
+  expect(phase()).toBe('Reconciling');
+  play.crashing.add(2);
+  expect(phase()).toBe('Degraded');
+});
