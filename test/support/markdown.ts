@@ -134,14 +134,25 @@ function argumentProblem(command: Command, words: readonly string[]): string | n
       continue;
     }
     if (word === '--help') continue;
-    const option = command.options.find((o: Option) => o.long === word || o.short === word);
+    const option = optionOf(command, word);
     if (option === undefined) return `${command.name()} has no option ${word}`;
     if (!option.required && !option.optional) continue;
     i++;
     while (option.variadic && words[i + 1] !== undefined && !words[i + 1]?.startsWith('-')) i++;
   }
-  const most = command.registeredArguments.length;
+  const most = command.registeredArguments.some((a) => a.variadic)
+    ? Infinity
+    : command.registeredArguments.length;
   return given > most ? `${command.name()} takes ${most} arguments, not ${given}` : null;
+}
+
+/** Options given before the verb count for it too. */
+function optionOf(command: Command, word: string): Option | undefined {
+  for (let at: Command | null = command; at !== null; at = at.parent) {
+    const found = at.options.find((o: Option) => o.long === word || o.short === word);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** Files of the repository under version control. */

@@ -1,0 +1,118 @@
+/** Changes of a running set under a client that writes with majority concern all the while. */
+import { mkdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import type { MongoClient } from 'mongodb';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { replicaSet, user } from './support/documents.ts';
+import { LONG, SIMULATOR_BIN, Stack } from './support/stack.ts';
+import { MajorityWriter } from './support/writer.ts';
+
+let stack: Stack;
+let client: MongoClient;
+let writer: MajorityWriter;
+const OLD = '7.0.43-23';
+const NEW = '8.0.32-14';
+const spec: Record<string, unknown> = { version: OLD, security: { tls: { mode: 'requireTLS' } } };
+
+beforeAll(async () => {
+  stack = await Stack.start({ agents: [] });
+  const bin = path.join(stack.dir, 'bin');
+  for (const version of [OLD, NEW]) {
+    mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
+    symlinkSync(path.join(SIMULATOR_BIN, 'mongod'), path.join(bin, version, 'bin', 'mongod'));
+  }
+  await stack.startAgent('local', { binDir: bin });
+  await stack.apply(replicaSet('live', spec));
+  await stack.apply(user('live'));
+  await stack.untilReady('live');
+  await stack.untilPhase('live-app', 'Ready', 'default', 'mongodbusers');
+}, LONG);
+afterAll(async () => {
+  await client?.close();
+  await stack?.stop();
+}, LONG);
+
+/** Applies a change while a writer runs; gives the writer's report. */
+async function change(fields: Readonly<Record<string, unknown>>, tls = true): Promise<void> {
+  Object.assign(spec, fields);
+  await stack.apply(replicaSet('live', spec));
+  await stack.untilReady('live');
+  void tls;
+}
+
+afterEach(async () => {
+  const report = await writer?.stop();
+  expect(report?.lost ?? 0).toBe(0);
+}, LONG);
+
+async function write(): Promise<void> {
+  client = await stack.connect('live', 'live-app');
+  writer = await MajorityWriter.start(client);
+}
+
+test(
+  'A9.1 A8.2 S1 S3 a changed configuration rolls over the set; nothing acknowledged is lost',
+  async () => {
+    await write();
+    const before = [...stack.mongods()].sort();
+    await change({ additionalMongodConfig: { operationProfiling: { slowOpThresholdMs: 250 } } });
+    expect(stack.mongods().filter((pid) => before.includes(pid))).toEqual([]);
+    const admin = await stack.connect('live', 'clusterAdmin');
+    const options = await admin.db('admin').command({ getCmdLineOpts: 1 });
+    await admin.close();
+    expect(options['parsed'].operationProfiling.slowOpThresholdMs).toBe(250);
+  },
+  LONG,
+);
+
+test(
+  'A8.1 A8.4 7.0 → 8.0 by the binary really running; FCV stays',
+  async () => {
+    await write();
+    await change({ version: NEW });
+    const admin = await stack.connect('live', 'clusterAdmin');
+    const info = await admin.db('admin').command({ buildInfo: 1 });
+    const fcv = await admin.db('admin').command({ getParameter: 1, featureCompatibilityVersion: 1 });
+    await admin.close();
+    expect([info['psmdbVersion'] ?? info['version'], fcv['featureCompatibilityVersion'].version]).toEqual([
+      NEW,
+      '7.0',
+    ]);
+  },
+  LONG,
+);
+
+test(
+  'A9.3 S12 TLS off, phase by phase, and on again',
+  async () => {
+    await change({ security: { tls: { mode: 'disabled' } } });
+    const plain = await stack.connect('live', 'live-app');
+    expect(await plain.db('live').collection('writes').countDocuments()).toBeGreaterThan(0);
+    await plain.close();
+    await change({ security: { tls: { mode: 'requireTLS' } } });
+    await write();
+  },
+  LONG,
+);
+
+test(
+  'STK-04 a configuration that cannot work stops at the first member, says why, and heals when it is taken back',
+  async () => {
+    await write();
+    const good = spec['additionalMongodConfig'];
+    Object.assign(spec, { additionalMongodConfig: { setParameter: { noSuchParameter: 1 } } });
+    await stack.apply(replicaSet('live', spec));
+    await stack.until(
+      async () =>
+        (await stack.status('live')).conditions?.some(
+          (c) => c.type === 'Blocked' && c.status === 'True' && /noSuchParameter/.test(c.message),
+        ) ?? false,
+      () => 'the reason is shown',
+    );
+    expect((await stack.status('live')).phase).toBe('Degraded');
+    expect(stack.mongods().length).toBe(2);
+    await change({ additionalMongodConfig: good });
+    expect(stack.mongods().length).toBe(3);
+  },
+  LONG,
+);
