@@ -1,9 +1,9 @@
 /** Shell completion: short scripts that ask this program, so that names of real objects complete too. */
-import type { Command } from 'commander';
+import type { Command, Option } from 'commander';
 import { BelayError } from '../base/error.ts';
-import { KINDS } from '../model/index.ts';
 import { type ApiList, objectPath } from './client.ts';
-import { makeContext, OUTPUTS, pluralOf } from './context.ts';
+import { kindOf, makeContext, placeOf } from './context.ts';
+import type { Io } from './io.ts';
 
 const SCRIPTS: Readonly<Record<string, string>> = {
   bash: `_belay() {
@@ -21,57 +21,122 @@ compdef _belay belay`,
   fish: `complete -c belay -f -a '(belay complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'`,
 };
 
-/** Prints the script of a shell. */
-export function printCompletion(shell: string): void {
+/** The script of a shell. `Usage` for shells there is none for. */
+export function completionScript(shell: string): string {
   const script = SCRIPTS[shell];
-  if (script === undefined)
-    throw new BelayError('Usage', `no completion for ${shell}`, {
-      retry: 'never',
-      fix: `shells: ${Object.keys(SCRIPTS).join(', ')}`,
-    });
-  process.stdout.write(`${script}\n`);
+  if (script !== undefined) return `${script}\n`;
+  throw new BelayError('Usage', `no completion for ${shell}`, {
+    retry: 'never',
+    fix: `shells: ${Object.keys(SCRIPTS).join(', ')}`,
+  });
 }
 
-/** Prints what may come next, one a line. Silent when nothing is known. */
-export async function complete(program: Command, words: readonly string[]): Promise<void> {
-  const found = await candidates(program, words[0] === '--' ? words.slice(1) : words);
-  if (found.length > 0) process.stdout.write(`${found.join('\n')}\n`);
-}
+/** Verbs whose first word is a kind and the next ones are names. */
+const KIND_VERBS = new Set(['get', 'describe', 'wait', 'delete', 'events']);
 
-const KIND_VERBS = new Set(['get', 'describe', 'wait', 'delete']);
-
-/** Candidates for the last word. */
-export async function candidates(program: Command, words: readonly string[]): Promise<readonly string[]> {
+/** What may come next, for the last word; empty when nothing is known. */
+export async function candidates(
+  program: Command,
+  line: readonly string[],
+  io: Io,
+): Promise<readonly string[]> {
+  const words = line[0] === '--' ? line.slice(1) : line;
   const last = words.at(-1) ?? '';
-  const before = words.slice(0, -1);
-  const verbs = program.commands.filter((c) => c.name() !== 'complete');
-  if (before.length === 0) return verbs.map((c) => c.name()).filter((n) => n.startsWith(last));
-  const command = verbs.find((c) => c.name() === before[0]);
-  if (command === undefined) return [];
-  if (last.startsWith('-'))
-    return command.options.flatMap((o) => [o.long ?? '']).filter((o) => o.startsWith(last));
-  if (before.at(-1) === '-o' || before.at(-1) === '--output')
-    return OUTPUTS.filter((o) => o.startsWith(last));
-  const positional = before.slice(1).filter((w) => !w.startsWith('-'));
-  if (command.commands.length > 0 && positional.length === 0)
-    return command.commands.map((c) => c.name()).filter((n) => n.startsWith(last));
-  if (KIND_VERBS.has(command.name()) && positional.length === 0)
-    return KINDS.map((k) => k.plural).filter((p) => p.startsWith(last));
-  if (KIND_VERBS.has(command.name()) && positional.length === 1) return names(positional[0] ?? '', last);
-  return command.name() === 'connect' && positional.length === 0 ? names('mongodb', last) : [];
+  const fitting = (all: readonly string[]): readonly string[] => all.filter((word) => word.startsWith(last));
+  const { command, options, positional } = understand(program, words.slice(0, -1));
+  if (command === null) return [];
+  const waiting = options.at(-1);
+  if (waiting !== undefined && waiting.value === undefined) return fitting(await valuesOf(waiting.option));
+  if (last.startsWith('-')) return fitting(optionsOf(command));
+  const below = command.commands.filter((c) => c.name() !== 'complete');
+  if (below.length > 0) return positional.length === 0 ? fitting(below.map((c) => c.name())) : [];
+  if (command.name() === 'completion') return positional.length === 0 ? fitting(Object.keys(SCRIPTS)) : [];
+  const given = (name: string): string | undefined =>
+    options.find((o) => o.option.attributeName() === name)?.value;
+  const from: From = { namespace: given('namespace'), server: given('server'), io };
+  if (command.name() === 'connect')
+    return positional.length === 0 ? fitting(await names('mongodb', from)) : [];
+  if (!KIND_VERBS.has(command.name())) return [];
+  const [kind] = positional;
+  if (kind !== undefined) return fitting(await names(kind, from));
+  const slash = last.indexOf('/');
+  if (slash < 0) return fitting(await kinds());
+  const word = last.slice(0, slash);
+  return fitting((await names(word, from)).map((name) => `${word}/${name}`));
+}
+
+interface Understood {
+  readonly command: Command | null;
+  readonly options: readonly { readonly option: Option; readonly value: string | undefined }[];
+  readonly positional: readonly string[];
+}
+
+/** Which verb a line is about, its options with their values, and its other words. */
+function understand(program: Command, words: readonly string[]): Understood {
+  let command = program;
+  const options: { option: Option; value: string | undefined }[] = [];
+  const positional: string[] = [];
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? '';
+    const [flag = '', inline] = word.split('=', 2);
+    const option = word.startsWith('-')
+      ? command.options.find((o) => o.long === flag || o.short === flag)
+      : undefined;
+    if (option !== undefined && (option.required || option.optional)) {
+      const value = inline ?? words[++at];
+      options.push({ option, value });
+    } else if (!word.startsWith('-')) {
+      const below = command.commands.find((c) => c.name() === word || c.aliases().includes(word));
+      if (below !== undefined && positional.length === 0) command = below;
+      else if (command === program) return { command: null, options, positional };
+      else positional.push(word);
+    }
+  }
+  return { command, options, positional };
+}
+
+const optionsOf = (command: Command): readonly string[] =>
+  command.options.flatMap((o) => (o.long === undefined || o.long === null ? [] : [o.long])).concat('--help');
+
+/** Goals that `--for` knows and a person is likely to mean. */
+const GOALS = ['Ready', 'condition=Ready', 'phase=Suspended', 'delete'];
+
+async function valuesOf(option: Option): Promise<readonly string[]> {
+  if (option.argChoices !== undefined) return option.argChoices;
+  return option.attributeName() === 'for' ? GOALS : [];
+}
+
+async function kinds(): Promise<readonly string[]> {
+  const { KINDS } = await import('../model/index.ts');
+  return [...KINDS.map((kind) => kind.plural), 'secrets', 'all'];
+}
+
+interface From {
+  readonly namespace: string | undefined;
+  readonly server: string | undefined;
+  readonly io: Io;
 }
 
 /** A control plane that does not answer at once must not hold up the shell. */
 const NAMES_WITHIN_MILLIS = 800;
 
-async function names(kind: string, last: string): Promise<readonly string[]> {
+async function names(kindName: string, { namespace, server, io }: From): Promise<readonly string[]> {
   try {
-    const { client, namespace } = makeContext({});
-    const list = await client.request<ApiList>('GET', objectPath(pluralOf(kind).plural, namespace), {
-      query: { limit: '200' },
-      signal: AbortSignal.timeout(NAMES_WITHIN_MILLIS),
-    });
-    return list.items.map((o) => o.metadata.name).filter((n) => n.startsWith(last));
+    const options = {
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(server === undefined ? {} : { server }),
+    };
+    const context = makeContext(options, io);
+    const kind = await kindOf(kindName);
+    const list = await context.client.request<ApiList>(
+      'GET',
+      objectPath(kind.plural, placeOf(context, kind)),
+      {
+        query: { limit: '200' },
+        signal: AbortSignal.timeout(NAMES_WITHIN_MILLIS),
+      },
+    );
+    return list.items.map((object) => object.metadata.name);
   } catch {
     return [];
   }

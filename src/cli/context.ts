@@ -1,15 +1,16 @@
 import { BelayError } from '../base/error.ts';
-import { findKind, KINDS, type KindInfo } from '../model/index.ts';
-import { ApiClient } from './client.ts';
-import { realTerminal, type Terminal } from './output.ts';
+import { ApiClient, serverUrl } from './client.ts';
+import type { Io } from './io.ts';
+import { type Terminal, terminalOf } from './output.ts';
 import { findToken, readProfile } from './profile.ts';
 
-/** Options every verb takes. */
+/** Options every verb takes; they may stand before or behind it. */
 export interface GlobalOptions {
   readonly namespace?: string;
   readonly output?: string;
   readonly server?: string;
   readonly token?: string;
+  readonly caFile?: string;
   readonly color?: boolean;
   readonly quiet?: boolean;
 }
@@ -24,6 +25,7 @@ export interface Context {
   readonly terminal: Terminal;
   readonly output: Output;
   readonly quiet: boolean;
+  readonly io: Io;
   readonly now: () => number;
 }
 
@@ -31,40 +33,93 @@ export interface Context {
 export const DEFAULT_SERVER = 'http://127.0.0.1:7717';
 
 /** Puts options, environment and profile together, in this order of strength. */
-export function makeContext(options: GlobalOptions): Context {
-  const profile = readProfile();
-  const server = options.server ?? process.env['BELAY_SERVER'] ?? profile?.server ?? DEFAULT_SERVER;
-  const own = profile !== null && profile.server === server ? profile : null;
+export function makeContext(options: GlobalOptions, io: Io): Context {
+  const { env } = io;
+  const profile = readProfile(env);
+  const server = serverUrl(
+    options.server ?? (env['BELAY_SERVER'] || undefined) ?? profile?.server ?? DEFAULT_SERVER,
+  );
+  // A token goes to the server it was given for and to no other.
+  const own = profile !== null && serverUrl(profile.server) === server ? profile : null;
+  const caFile = options.caFile ?? (env['BELAY_CA_FILE'] || undefined) ?? own?.caFile;
   return {
-    client: new ApiClient(server, findToken(options.token, own)),
-    namespace: options.namespace ?? 'default',
-    terminal: realTerminal(options.color === false),
+    client: new ApiClient(server, () => findToken(options.token, env, own), {
+      fetcher: io.fetch,
+      ...(caFile === undefined ? {} : { caFile }),
+    }),
+    namespace: options.namespace ?? (env['BELAY_NAMESPACE'] || undefined) ?? 'default',
+    terminal: terminalOf(io, options.color === false),
     output: (options.output ?? 'table') as Output,
     quiet: options.quiet === true,
-    now: () => Date.now(),
+    io,
+    now: io.now,
   };
 }
 
-/** Extra kinds of the API that are not kinds of the language. */
-const EXTRA = new Map([
-  ['secret', 'secrets'],
-  ['secrets', 'secrets'],
-]);
+/** `json` or `yaml` when the output is for a program, else null. */
+export const structured = (context: Pick<Context, 'output'>): 'json' | 'yaml' | null =>
+  context.output === 'json' || context.output === 'yaml' ? context.output : null;
 
-/** The kind a person means, or a usage error with the list. */
-export function kindOf(name: string): KindInfo {
-  const info = findKind(name);
-  if (info !== undefined) return info;
-  const known = KINDS.map((k) => k.plural).join(', ');
-  throw new BelayError('Usage', `unknown kind ${name}`, { retry: 'never', fix: `kinds: ${known}` });
+/** A kind as the API has it: those of the language, and secrets. */
+export interface ApiKind {
+  readonly kind: string;
+  readonly plural: string;
+  readonly namespaced: boolean;
 }
 
-/** Plural in paths for a kind, `secrets` included. */
-export const pluralOf = (
-  name: string,
-): { readonly plural: string; readonly kind: string; readonly namespaced: boolean } => {
-  const extra = EXTRA.get(name.toLowerCase());
-  if (extra !== undefined) return { plural: extra, kind: 'Secret', namespaced: true };
-  const info = kindOf(name);
-  return { plural: info.plural, kind: info.kind, namespaced: info.scope === 'namespace' };
-};
+const SECRET: ApiKind = { kind: 'Secret', plural: 'secrets', namespaced: true };
+
+/** The kind a person means: kind, plural, singular or short name in any case. `Usage` with the nearest, or the list. */
+export async function kindOf(name: string): Promise<ApiKind> {
+  if (/^secrets?$/i.test(name)) return SECRET;
+  const { explain, findKind, KINDS } = await import('../model/index.ts');
+  const info = findKind(name);
+  if (info !== undefined)
+    return { kind: info.kind, plural: info.plural, namespaced: info.scope === 'namespace' };
+  const said = explain(name.replaceAll('.', ' '));
+  throw new BelayError('Usage', said.kind === 'unknown' ? said.message : `${name} is not a kind`, {
+    retry: 'never',
+    fix: `kinds: ${[...KINDS.map((k) => k.plural), SECRET.plural].join(', ')}`,
+  });
+}
+
+/** Namespace in the path of a kind's objects; null for kinds that have none. */
+export const placeOf = (context: Context, kind: ApiKind): string | null =>
+  kind.namespaced ? context.namespace : null;
+
+/** Objects a person named: `KIND NAME…`, or `KIND/NAME…` as verbs print them. */
+export async function targetsOf(
+  words: readonly string[],
+): Promise<{ readonly kind: ApiKind; readonly names: readonly string[] }> {
+  const [first = '', ...rest] = words;
+  if (!first.includes('/')) {
+    if (rest.some((word) => word.includes('/'))) throw mixed();
+    return { kind: await kindOf(first), names: rest };
+  }
+  const pairs = words.map((word) => word.split('/'));
+  if (pairs.some((pair) => pair.length !== 2 || pair.includes(''))) throw mixed();
+  const kinds = await Promise.all(pairs.map(([kind = '']) => kindOf(kind)));
+  const [kind] = kinds;
+  if (kind === undefined || kinds.some((k) => k.kind !== kind.kind)) throw mixed();
+  return { kind, names: pairs.map(([, name = '']) => name) };
+}
+
+/** As targetsOf, for verbs about exactly one object. */
+export async function targetOf(
+  words: readonly string[],
+): Promise<{ readonly kind: ApiKind; readonly name: string }> {
+  const { kind, names } = await targetsOf(words);
+  const [name, ...more] = names;
+  if (name === undefined || more.length > 0)
+    throw new BelayError('Usage', name === undefined ? `which ${kind.plural}?` : 'one object at a time', {
+      retry: 'never',
+      fix: `write KIND NAME or KIND/NAME, ${kind.plural}/NAME for example`,
+    });
+  return { kind, name };
+}
+
+const mixed = (): BelayError =>
+  new BelayError('Usage', 'write KIND NAME… or KIND/NAME…, all of one kind', {
+    retry: 'never',
+    fix: 'for example: belay get mongodb orders   or   belay get mongodb/orders',
+  });

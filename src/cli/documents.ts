@@ -9,11 +9,11 @@ export interface Sources {
 }
 
 /** Reads `-f FILE|DIR|-` (several): every document with its place, every unreadable one with line and column. */
-export async function readSources(files: readonly string[]): Promise<Sources> {
+export async function readSources(files: readonly string[], stdin: () => Promise<string>): Promise<Sources> {
   const documents: SourceDocument[] = [];
   const problems: SourceProblem[] = [];
   for (const file of files.flatMap(expand)) {
-    const parsed = parseDocuments(file === '-' ? await readStdin() : read(file), file);
+    const parsed = parseDocuments(file === '-' ? await stdin() : read(file), file === '-' ? 'stdin' : file);
     documents.push(...parsed.documents);
     problems.push(...parsed.problems);
   }
@@ -51,10 +51,4 @@ function read(file: string): string {
       cause,
     });
   }
-}
-
-async function readStdin(): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString('utf8');
 }

@@ -1,5 +1,13 @@
-/** Exit codes scripts rely on (interfaces: 0 done, 1 failed, 2 usage, 3 a wait ran out, 4 refused). */
-export const EXIT = { done: 0, failed: 1, usage: 2, timedOut: 3, refused: 4, changes: 10 } as const;
+/** Exit codes scripts rely on (interfaces: 0 done, 1 failed, 2 usage, 3 a wait ran out, 4 refused); 130: Ctrl-C, as shells have it. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  timedOut: 3,
+  refused: 4,
+  changes: 10,
+  interrupted: 130,
+} as const;
 
 /** Ends a verb with a code after everything was said already. */
 export class Exit extends Error {
@@ -16,12 +24,15 @@ const REFUSALS: ReadonlySet<string> = new Set([
   'Forbidden',
   'Unauthorized',
   'AlreadyExists',
+  'BeingDeleted',
   'Conflict',
+  'PreconditionFailed',
   'UnsupportedFeature',
   'Refused',
   'TokenExpired',
   'TokenUsed',
   'TokenUnknown',
+  'TokenForOtherHost',
   'MasterKeyWrong',
 ]);
 

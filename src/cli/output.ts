@@ -1,73 +1,88 @@
-import Table from 'cli-table3';
-import pc from 'picocolors';
-import { stringify } from 'yaml';
+import type { Io } from './io.ts';
 
-/** Where a verb writes: results on `out`, progress and warnings on `err`. Tests give their own. */
+/** Where a verb writes: results on `out`, progress and warnings on `err`, a line or block at a time. */
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** stdout is a terminal: tables may be aligned and coloured. */
+  /** stdout is a terminal. */
   readonly outIsTty: boolean;
+  /** stderr is a terminal: progress may be drawn over. */
   readonly errIsTty: boolean;
   readonly columns: number;
+  readonly rows: number;
   readonly color: boolean;
 }
 
-/** The real terminal. `--no-color` and NO_COLOR are honoured. */
-export function realTerminal(noColor: boolean): Terminal {
+/** The terminal of a verb. `--no-color` and NO_COLOR are honoured. */
+export function terminalOf(io: Io, noColor: boolean): Terminal {
+  const { outIsTty, errIsTty, columns, rows, env } = io;
+  const unwanted = noColor || (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb';
   return {
-    out: (text) => void process.stdout.write(`${text}\n`),
-    err: (text) => void process.stderr.write(`${text}\n`),
-    outIsTty: process.stdout.isTTY === true,
-    errIsTty: process.stderr.isTTY === true,
-    columns: process.stdout.columns ?? 100,
-    color: !noColor && process.env['NO_COLOR'] === undefined && process.stdout.isTTY === true,
+    out: (text) => io.out(`${text}\n`),
+    err: (text) => io.err(`${text}\n`),
+    outIsTty,
+    errIsTty,
+    columns,
+    rows,
+    color: outIsTty && !unwanted,
   };
 }
 
-/** Colours for a terminal, or none. */
-export const colors = (terminal: Terminal): ReturnType<typeof pc.createColors> =>
-  pc.createColors(terminal.color);
+/** Widths of columns, kept over several tables that are to line up (a watch). */
+export type Widths = number[];
 
-/** Rows under headings: two blanks between columns, nothing else, so that it reads and greps alike. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const grid = new Table({
-    head: [...headings],
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
-    chars: {
-      top: '',
-      'top-mid': '',
-      'top-left': '',
-      'top-right': '',
-      bottom: '',
-      'bottom-mid': '',
-      'bottom-left': '',
-      'bottom-right': '',
-      left: '',
-      'left-mid': '',
-      mid: '',
-      'mid-mid': '',
-      right: '',
-      'right-mid': '',
-      middle: '',
-    },
-  });
-  grid.push(...rows.map((row) => [...row]));
-  return grid
-    .toString()
-    .split('\n')
-    .map((line) => line.trimEnd())
-    .join('\n');
+/**
+ * Rows under headings, two blanks between columns and nothing else, so that it reads and greps alike. Without headings
+ * only rows. `paint` colours a cell after it was padded.
+ */
+export function table(
+  headings: readonly string[] | null,
+  rows: readonly (readonly string[])[],
+  options: { readonly widths?: Widths; readonly paint?: (cell: string) => string } = {},
+): string {
+  const { widths = [], paint = (cell: string) => cell } = options;
+  const all = headings === null ? rows : [headings, ...rows];
+  for (const row of all)
+    row.forEach((cell, at) => {
+      widths[at] = Math.max(widths[at] ?? 0, cell.length);
+    });
+  const line = (row: readonly string[], paintCell: (cell: string) => string): string =>
+    row
+      .map((cell, at) => (at === row.length - 1 ? paintCell(cell) : paintCell(cell.padEnd(widths[at] ?? 0))))
+      .join('  ')
+      .trimEnd();
+  return all.map((row, index) => line(row, headings !== null && index === 0 ? (c) => c : paint)).join('\n');
+}
+
+const RED = /^(Degraded|Failed|Unknown)$/;
+const GREEN = /^(Ready|True)$/;
+const YELLOW = /^(Pending|Reconciling|Deleting)$/;
+
+/** Colours words that say how something stands; the identity without colours. */
+export async function painter(terminal: Terminal): Promise<(cell: string) => string> {
+  if (!terminal.color) return (cell) => cell;
+  const { default: picocolors } = await import('picocolors');
+  const colors = picocolors.createColors(true);
+  return (cell) => {
+    const word = cell.trimEnd();
+    if (RED.test(word)) return colors.red(cell);
+    if (GREEN.test(word)) return colors.green(cell);
+    return YELLOW.test(word) ? colors.yellow(cell) : cell;
+  };
 }
 
 /** Values as JSON or YAML. */
-export const asText = (value: unknown, format: 'json' | 'yaml'): string =>
-  format === 'json' ? JSON.stringify(value, null, 2) : stringify(value, { lineWidth: 0 }).trimEnd();
+export async function asText(value: unknown, format: 'json' | 'yaml'): Promise<string> {
+  if (format === 'json') return JSON.stringify(value, null, 2);
+  const { stringify } = await import('yaml');
+  return stringify(value, { lineWidth: 0 }).trimEnd();
+}
 
 /** How long ago, in one unit: `12 s`, `4 h`, `80 d`. */
 export function age(iso: string | undefined, now: number): string {
-  if (iso === undefined) return '–';
-  const seconds = Math.max(0, Math.floor((now - Date.parse(iso)) / 1000));
+  const at = iso === undefined ? Number.NaN : Date.parse(iso);
+  if (Number.isNaN(at)) return '–';
+  const seconds = Math.max(0, Math.floor((now - at) / 1000));
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 172_800) return `${Math.floor(seconds / 3600)} h`;

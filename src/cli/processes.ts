@@ -6,7 +6,7 @@ import { Secret } from '../base/secret.ts';
 import { makeLog } from '../security/log.ts';
 import { parseAddress, startServer } from '../server/start.ts';
 import { untilSignal } from './up.ts';
-import { ownVersion } from './verbs/version.ts';
+import { ownVersion } from './version.ts';
 
 export interface ServerVerbOptions {
   readonly data: string;
@@ -37,7 +37,7 @@ export async function server(options: ServerVerbOptions): Promise<void> {
     agents: running.agentUrls,
     tokenFile: running.tokenFile,
   });
-  await untilSignal();
+  await untilSignal().stopped;
   await running.close();
 }
 
@@ -68,7 +68,7 @@ export async function agent(options: AgentVerbOptions): Promise<void> {
     labels: labelsOf(options.label),
     log,
   });
-  await untilSignal();
+  await untilSignal().stopped;
   await running.close();
 }
 

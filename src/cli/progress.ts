@@ -1,114 +1,146 @@
 /** Following an object to its goal: who is where, what it waits for, until when. Progress goes to stderr. */
 import { BelayError } from '../base/error.ts';
 import { formatDuration, type Millis } from '../base/units.ts';
-import { type ApiClient, type ApiList, type ApiObject, objectPath } from './client.ts';
+import { type ApiObject, objectPath } from './client.ts';
+import type { ApiKind, Context } from './context.ts';
+import { EXIT, Exit } from './exit.ts';
 import type { Terminal } from './output.ts';
-import { lag, type StatusRow, statusOf } from './rows.ts';
+import { lag, type MemberRow, statusOf } from './rows.ts';
 
-const STAGES = ['imported', 'deployed', 'healthy', 'active'];
+/** How far a member of each stage has come: 0 imported, 1 deployed. Stages after that run. */
+const REACHED: Readonly<Record<string, number>> = { planned: -1, suspended: -1, imported: 0, removing: -1 };
 
 /** One line for a member: `orders-1  ✔ imported  ✔ deployed  ✔ running   SECONDARY  lag 0 s`. */
-export function memberLine(member: NonNullable<StatusRow['members']>[number], width: number): string {
-  const reached = STAGES.indexOf(member.stage ?? '');
-  const mark = (at: number, text: string): string => `${reached >= at ? '✔' : '·'} ${text}`;
+export function memberLine(member: MemberRow, width: number): string {
+  const reached = REACHED[member.stage ?? 'planned'] ?? 1;
+  const mark = (done: boolean, text: string): string => `${done ? '✔' : '·'} ${text}`;
   const running = member.state !== undefined && member.state !== 'DOWN';
-  const steps = [mark(0, 'imported'), mark(1, 'deployed'), `${running ? '✔' : '·'} running`].join('  ');
-  const percent =
-    member.progressPercent === undefined ? '' : `initial sync ${Math.round(member.progressPercent)} %`;
-  const behind =
-    member.state === 'PRIMARY'
-      ? 'lag –'
-      : member.state === 'SECONDARY' && member.lagMillis !== undefined
-        ? `lag ${lag(member.lagMillis)}`
-        : '';
+  const steps = [mark(reached >= 0, 'imported'), mark(reached >= 1, 'deployed'), mark(running, 'running')];
   const state = (member.state ?? '').padEnd(9);
-  const tail = percent || behind || member.message || '';
-  return `  ${member.name.padEnd(width)}   ${steps}   ${state}  ${tail}`.trimEnd();
+  return `  ${member.name.padEnd(width)}   ${steps.join('  ')}   ${state}  ${tailOf(member)}`.trimEnd();
 }
 
-/** All lines of a status: members, the set, what is going on. */
+function tailOf(member: MemberRow): string {
+  if (member.progressPercent !== undefined) return `initial sync ${Math.round(member.progressPercent)} %`;
+  if (member.state === 'PRIMARY') return 'lag –';
+  if (member.state === 'SECONDARY' && member.lagMillis !== undefined) return `lag ${lag(member.lagMillis)}`;
+  return member.message ?? '';
+}
+
+/** All lines of an object's progress: members, the set, and what is done or waited for now. */
 export function progressLines(object: ApiObject): readonly string[] {
   const status = statusOf(object);
   const members = status.members ?? [];
-  const width = Math.max(0, ...members.map((m) => m.name.length));
   const set = status.replicaSets?.[0];
-  const users = set?.stage === 'ready' ? '✔ users 5/5' : set?.stage === 'users' ? '· users 1/5' : '· users';
-  const initiated = set?.term === undefined ? '· initiated' : `✔ initiated (term ${set.term})`;
+  if (set === undefined && members.length === 0) return [phaseLine(object)];
+  const width = Math.max(3, ...members.map((m) => m.name.length));
   const lines = members.map((m) => memberLine(m, width));
-  if (set !== undefined) lines.push(`  ${'set'.padEnd(width)}   ${initiated}  ${users}`);
+  if (set !== undefined) {
+    const initiated = set.term === undefined ? '· initiated' : `✔ initiated (term ${set.term})`;
+    const users = set.stage === 'ready' ? '✔ users 5/5' : '· users';
+    lines.push(`  ${'set'.padEnd(width)}   ${initiated}  ${users}`);
+  }
+  const now = status.now ?? (status.phase === 'Ready' ? undefined : status.message);
+  if (now !== undefined && now !== '') lines.push(`  ${'now'.padEnd(width)}   ${now}`);
   return lines;
 }
 
-/** Draws a block of lines over the last one on a terminal; elsewhere prints only lines that changed. */
-export function makePainter(terminal: Terminal): {
-  paint: (lines: readonly string[]) => void;
-  done: () => void;
-} {
-  let drawn: readonly string[] = [];
-  const paint = (lines: readonly string[]): void => {
-    if (terminal.errIsTty) {
-      const up = drawn.length > 0 ? `\u001b[${drawn.length}A` : '';
-      terminal.err(`${up}${lines.map((l) => `\u001b[2K${l.slice(0, terminal.columns - 1)}`).join('\n')}`);
-    } else {
-      for (const line of lines) if (!drawn.includes(line)) terminal.err(line);
+function phaseLine(object: ApiObject): string {
+  const { phase = 'Pending', message } = statusOf(object);
+  return `  ${object.metadata.name}   ${phase}${message ? `   ${message}` : ''}`;
+}
+
+/** Without what changes by itself all the time, so that a log of progress does not repeat itself. */
+const withoutLag = (line: string): string => line.replace(/ {2}lag \S+( \S+)?$/, '');
+
+/** Draws a block of lines over the last one on a terminal; elsewhere prints only lines that say something new. */
+export function makePainter(terminal: Terminal): (lines: readonly string[]) => void {
+  let drawn = 0;
+  let before: readonly string[] = [];
+  return (lines) => {
+    if (!terminal.errIsTty) {
+      const known = before.map(withoutLag);
+      for (const line of lines) if (!known.includes(withoutLag(line))) terminal.err(line);
+      before = lines;
+      return;
     }
-    drawn = lines;
+    // More lines than the screen has could not be drawn over again.
+    const shown = lines
+      .slice(0, Math.max(1, terminal.rows - 2))
+      .map((line) => line.slice(0, terminal.columns - 1));
+    if (shown.length === 0) return;
+    const up = drawn > 0 ? `\u001b[${drawn}A\u001b[J` : '';
+    terminal.err(`${up}${shown.join('\n')}`);
+    drawn = shown.length;
   };
-  return { paint, done: () => undefined };
 }
 
 export interface FollowOptions {
-  readonly client: ApiClient;
-  readonly terminal: Terminal;
-  readonly plural: string;
+  readonly kind: ApiKind;
   readonly namespace: string;
   readonly name: string;
   readonly timeoutMillis: Millis;
-  readonly quiet: boolean;
-  /** True: there. */
+  /** Whether it is there; null: the object does not exist. */
   readonly reached: (object: ApiObject | null) => boolean;
   /** In words, for the message when the wait runs out. */
   readonly goal: string;
 }
 
-/** Watches until the goal is reached. WaitTimedOut carries what was still being waited for. */
-export async function follow(options: FollowOptions): Promise<ApiObject | null> {
-  const { client, plural, namespace, name } = options;
-  const painter = makePainter(options.terminal);
-  const stop = new AbortController();
-  const timer = setTimeout(() => stop.abort(), options.timeoutMillis);
+/**
+ * Watches until the goal is reached. `WaitTimedOut` says what was still being waited for; `NotFound` when there is no
+ * such object and its absence is not the goal. Ctrl-C ends the verb with 130.
+ */
+export async function follow(context: Context, options: FollowOptions): Promise<ApiObject | null> {
+  const { kind, namespace, name } = options;
+  const paint = makePainter(context.terminal);
+  const timeout = AbortSignal.timeout(options.timeoutMillis);
+  const interrupted = context.io.interrupted();
+  const path = objectPath(kind.plural, kind.namespaced ? namespace : null);
+  const query = { fieldSelector: `metadata.name=${name}` };
   let last: ApiObject | null = null;
-  try {
-    const path = objectPath(plural, namespace);
-    const query = { fieldSelector: `metadata.name=${name}` };
-    // What is there now comes first: an object that is gone already makes no event any more.
-    const now = await client.get<ApiList>(path, query);
-    last = now.items[0] ?? null;
-    if (!options.quiet && last !== null) painter.paint(progressLines(last));
-    if (options.reached(last)) return last;
-    const since = { ...query, resourceVersion: now.metadata.resourceVersion };
-    for await (const event of client.watch(path, since, stop.signal)) {
-      if (event.object.metadata.name !== name) continue;
-      last = event.type === 'DELETED' ? null : event.object;
-      if (!options.quiet && last !== null) painter.paint(progressLines(last));
-      if (options.reached(last)) return last;
+  const done = (): boolean => {
+    if (last !== null && !context.quiet) paint(progressLines(last));
+    return options.reached(last);
+  };
+  for await (const event of context.client.watch(path, query, AbortSignal.any([timeout, interrupted]))) {
+    if (event.type === 'LISTED') {
+      if (last !== null) continue;
+      if (done()) return null;
+      throw new BelayError(
+        'NotFound',
+        `${kind.plural} ${kind.namespaced ? `${namespace}/` : ''}${name} does not exist`,
+        {
+          retry: 'never',
+          fix: `see what there is: belay get ${kind.plural}`,
+        },
+      );
     }
-  } finally {
-    clearTimeout(timer);
-    stop.abort();
-    painter.done();
+    last = event.type === 'DELETED' ? null : event.object;
+    if (done()) return last;
+    // It is gone, and that was not what was waited for: nothing will come any more.
+    if (last === null) throw gone(options);
   }
-  const status = last === null ? null : statusOf(last);
+  if (interrupted.aborted) throw new Exit(EXIT.interrupted);
+  throw timedOut(options, last);
+}
+
+const gone = ({ kind, name, goal }: FollowOptions): BelayError =>
+  new BelayError('Deleted', `${kind.plural}/${name} was deleted while waiting for ${goal}`, {
+    retry: 'never',
+  });
+
+function timedOut({ kind, name, goal, timeoutMillis }: FollowOptions, last: ApiObject | null): BelayError {
+  const { phase, message, now } = last === null ? {} : statusOf(last);
   const state =
-    status === null
-      ? 'it is gone'
-      : `phase ${status.phase ?? 'Pending'}: ${status.message ?? status.now ?? 'no word yet'}`;
-  throw new BelayError(
+    last === null
+      ? 'nothing was seen of it'
+      : `phase ${phase ?? 'Pending'}: ${message ?? now ?? 'no word yet'}`;
+  return new BelayError(
     'WaitTimedOut',
-    `${options.goal} was not reached within ${formatDuration(options.timeoutMillis)}; ${state}`,
+    `${goal} was not reached within ${formatDuration(timeoutMillis)}; ${state}`,
     {
       retry: 'later',
-      fix: `look closer: belay describe ${plural} ${name}`,
+      fix: `look closer: belay describe ${kind.plural} ${name}`,
     },
   );
 }

@@ -4,7 +4,8 @@ import type { Condition } from '../model/index.ts';
 import type { ApiObject } from './client.ts';
 import { age } from './output.ts';
 
-interface MemberRow {
+/** One member, as the status has it. */
+export interface MemberRow {
   readonly name: string;
   readonly state?: string;
   readonly health?: string;
@@ -21,6 +22,7 @@ interface MemberRow {
   readonly lastSeen?: string;
   readonly progressPercent?: number;
 }
+/** What the command line reads of a status. */
 export interface StatusRow {
   readonly phase?: string;
   readonly message?: string;
@@ -33,6 +35,8 @@ export interface StatusRow {
   readonly members?: readonly MemberRow[];
   readonly conditions?: readonly Condition[];
   readonly warnings?: readonly string[];
+  readonly version?: string;
+  readonly featureCompatibilityVersion?: string;
   readonly replicaSets?: readonly {
     readonly name: string;
     readonly stage?: string;
@@ -40,6 +44,7 @@ export interface StatusRow {
   }[];
 }
 
+/** An object's status, or an empty one. */
 export const statusOf = (object: ApiObject): StatusRow => (object.status ?? {}) as StatusRow;
 
 interface Column {
@@ -63,6 +68,7 @@ export function worstLag(object: ApiObject): string {
     .map((m) => m.lagMillis as number);
   return lags.length === 0 ? '–' : lag(Math.max(...lags));
 }
+/** A lag for people; under a second it is none. */
 export const lag = (millis: number): string => (millis < 1000 ? '0 s' : formatDuration(millis));
 
 const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
@@ -99,6 +105,10 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     { title: 'MESSAGE', wide: true, value: (o) => dash(statusOf(o).message) },
     ageColumn,
   ],
+  Secret: [
+    name,
+    { title: 'KEYS', value: (o) => dash((o.spec['keys'] as readonly string[] | undefined)?.join(', ')) },
+  ],
   Host: [
     name,
     { title: 'ADDRESS', value: (o) => dash((o.status as { address?: string } | undefined)?.address) },
@@ -112,6 +122,7 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
       wide: true,
       value: (o) => dash((o.status as { agentVersion?: string } | undefined)?.agentVersion),
     },
+    { title: 'UNSCHEDULABLE', wide: true, value: (o) => dash(o.spec['unschedulable'] ?? false) },
     { title: 'EXECUTABLES', wide: true, value: (o) => dash(executables(o)) },
     ageColumn,
   ],

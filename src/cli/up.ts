@@ -3,15 +3,16 @@ import { existsSync, mkdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { openExecutables } from '../agent/executables.ts';
 import { type RunningAgent, runAgent } from '../agent/index.ts';
 import { BelayError } from '../base/error.ts';
 import { Secret } from '../base/secret.ts';
 import { makeLog } from '../security/log.ts';
-import { parseAddress, type RunningServer, startServer } from '../server/start.ts';
-import { findExecutables } from './executables.ts';
-import { realTerminal, type Terminal } from './output.ts';
+import { isLoopback, parseAddress, type RunningServer, startServer } from '../server/start.ts';
+import type { Io } from './io.ts';
+import { type Terminal, terminalOf } from './output.ts';
 import { writeProfile } from './profile.ts';
-import { ownVersion } from './verbs/version.ts';
+import { ownVersion } from './version.ts';
 
 export interface UpOptions {
   readonly data?: string;
@@ -40,7 +41,8 @@ export interface LocalOptions {
   readonly listen: string;
   readonly agentListen: string;
   readonly store?: string | undefined;
-  readonly binDir: string;
+  /** Null: executables on PATH. */
+  readonly binDir: string | null;
   readonly address: string;
   readonly logFile: string;
 }
@@ -49,12 +51,14 @@ export interface LocalOptions {
 export async function startLocal(options: LocalOptions): Promise<Local> {
   mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
   const log = makeLog({ level: 'info', destination: options.logFile });
+  const listen = parseAddress(options.listen);
   const server = await startServer({
     dataDir: path.join(options.dataDir, 'server'),
     ...(options.store === undefined ? {} : { storeUrl: options.store }),
-    listen: parseAddress(options.listen),
+    listen,
     agentListen: parseAddress(options.agentListen),
-    tls: false,
+    // Passwords and tokens go over this connection: off this machine only encrypted.
+    tls: !isLoopback(listen.host),
     version: ownVersion(),
     log,
   });
@@ -88,66 +92,86 @@ export async function startLocal(options: LocalOptions): Promise<Local> {
   }
 }
 
-/** What to run: the given folder, installed executables, or the simulator when it was asked for. */
-export function chooseBinDir(options: Pick<UpOptions, 'binDir' | 'simulate'>, terminal: Terminal): string {
+/** What to run: the simulator when it was asked for, the given folder, or what is on PATH (null). `NoExecutables`. */
+export async function chooseBinDir(
+  options: Pick<UpOptions, 'binDir' | 'simulate'>,
+  terminal: Terminal,
+): Promise<string | null> {
   if (options.simulate) {
     terminal.err('MongoDB executables   the simulator, as asked (a stand-in, not MongoDB)');
     return SIMULATOR_BIN;
   }
-  const found = findExecutables(options.binDir);
-  if (found !== null) {
-    terminal.err(`MongoDB executables   mongod ${found.versions.join(', ')} in ${found.binDir}`);
-    return found.binDir;
+  const binDir = options.binDir === undefined ? null : path.resolve(options.binDir);
+  const { mongod = [] } = await openExecutables(binDir).found();
+  if (mongod.length > 0) {
+    terminal.err(
+      `MongoDB executables   mongod ${mongod.join(', ')} ${binDir === null ? 'on PATH' : `for ${binDir}`}`,
+    );
+    return binDir;
   }
-  const where = options.binDir === undefined ? 'on PATH' : `in ${options.binDir}`;
-  throw new BelayError('NoExecutables', `no mongod found ${where}`, {
-    retry: 'never',
-    fix: 'install Percona Server for MongoDB, name its folder with --bin-dir, or try the simulator: belay up --simulate',
-  });
+  throw new BelayError(
+    'NoExecutables',
+    `no mongod found ${binDir === null ? 'on PATH' : `in ${binDir} or on PATH`}`,
+    {
+      retry: 'never',
+      fix: 'install Percona Server for MongoDB, name its folder with --bin-dir, or try the simulator: belay up --simulate',
+    },
+  );
 }
 
 /** The verb. Runs until it is told to stop. */
-export async function up(options: UpOptions): Promise<void> {
-  const terminal = realTerminal(options.color === false);
+export async function up(options: UpOptions, io: Io): Promise<void> {
+  const terminal = terminalOf(io, options.color === false);
   const dataDir = path.resolve(
     options.data ??
-      path.join(process.env['XDG_DATA_HOME'] ?? path.join(os.homedir(), '.local/share'), 'belay'),
+      path.join(
+        io.env['XDG_DATA_HOME'] || path.join(io.env['HOME'] || os.homedir(), '.local/share'),
+        'belay',
+      ),
   );
-  const binDir = chooseBinDir(options, terminal);
-  const local = await startLocal({
-    dataDir,
-    listen: options.listen,
-    agentListen: options.agentListen,
-    store: options.store,
-    binDir,
-    address: options.address,
-    logFile: path.join(dataDir, 'belay.log'),
-  });
-  writeProfile({ server: local.server.url, tokenFile: local.server.tokenFile });
-  terminal.out(`control plane   ${local.server.url}`);
-  terminal.out(`agents          ${local.server.agentUrls.join(' ')}`);
+  const binDir = await chooseBinDir(options, terminal);
+  const { listen, agentListen, store, address } = options;
+  const logFile = path.join(dataDir, 'belay.log');
+  const local = await startLocal({ dataDir, listen, agentListen, store, binDir, address, logFile });
+  const { url, tokenFile, caFile, agentUrls } = local.server;
+  const tls = url.startsWith('https:');
+  writeProfile({ server: url, tokenFile, ...(tls ? { caFile } : {}) }, io.env);
+  terminal.out(`control plane   ${url}`);
+  terminal.out(`agents          ${agentUrls.join(' ')}`);
   terminal.out(`data            ${dataDir}`);
-  terminal.out(`token           ${local.server.tokenFile}`);
+  terminal.out(`log             ${logFile}`);
+  terminal.out(`token           ${tokenFile}`);
+  if (tls) terminal.out(`CA              ${caFile}`);
   terminal.out(
     'next            belay apply -f examples/replica-set.yaml   belay get mongodb   belay describe mongodb orders',
   );
   terminal.out(
     'Ctrl-C stops the control plane and the agent; databases go on, and belay up takes them over again',
   );
-  await untilSignal();
+  await untilSignal().stopped;
   terminal.err('stopping; databases go on');
   await local.close();
 }
 
-/** Resolves at the first SIGINT or SIGTERM. Keeps the process alive meanwhile: a lost connection must not end it. */
-export function untilSignal(): Promise<void> {
-  return new Promise((resolve) => {
+/**
+ * Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. Keeps the process alive meanwhile, since
+ * a lost connection must not end it, until `release` is called or a signal came.
+ */
+export function untilSignal(): { readonly stopped: Promise<void>; readonly release: () => void } {
+  let release = (): void => {};
+  const stopped = new Promise<void>((resolve) => {
     const alive = setInterval(() => undefined, 2 ** 30);
-    const stop = (): void => {
+    release = () => {
       clearInterval(alive);
-      resolve();
+      process.off('SIGINT', stop);
+      process.off('SIGTERM', stop);
     };
+    function stop(): void {
+      release();
+      resolve();
+    }
     process.once('SIGINT', stop);
     process.once('SIGTERM', stop);
   });
+  return { stopped, release };
 }

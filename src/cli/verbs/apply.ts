@@ -1,14 +1,28 @@
 import { BelayError, type Problem } from '../../base/error.ts';
-import type { SourceDocument, SourceProblem } from '../../model/index.ts';
-import { type ApiObject, objectPath } from '../client.ts';
-import { type Context, pluralOf } from '../context.ts';
+import { MINUTE, type Millis } from '../../base/units.ts';
+import type { SourceDocument } from '../../model/index.ts';
+import type { ApiObject } from '../client.ts';
+import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
+import { follow } from '../progress.ts';
+import {
+  isDocumentRefusal,
+  noteText,
+  type Report,
+  repeatedNames,
+  report,
+  syntaxReports,
+  titleOf,
+} from '../reports.ts';
+import { goalTest } from './wait.ts';
 
 /** What the server says of one applied document. */
 export interface ApplyAnswer {
   readonly outcome: 'created' | 'configured' | 'unchanged';
+  /** Null for documents that were passed over. */
+  readonly name: { readonly kind: string; readonly namespace: string; readonly name: string } | null;
   readonly objects: readonly ApiObject[];
   readonly warnings: readonly Problem[];
 }
@@ -16,129 +30,109 @@ export interface ApplyAnswer {
 export interface ApplyOptions {
   readonly files: readonly string[];
   readonly dryRun: boolean;
+  /** Follow every database to Ready for at most this long. */
+  readonly waitMillis: Millis | null;
 }
 
-/** Who a document is about, as far as it says. */
-export function titleOf(document: SourceDocument, namespace: string): string {
-  const value = document.value as { kind?: unknown; metadata?: { name?: unknown; namespace?: unknown } };
-  const ns = value.metadata?.namespace ?? namespace;
-  return `${String(value.kind ?? 'document')} ${String(ns)}/${String(value.metadata?.name ?? `#${document.index + 1}`)}`;
-}
-
-/** Problems of one document with file, line and column, aligned. */
-export function problemText(
-  document: SourceDocument,
-  title: string,
-  what: string,
-  problems: readonly Problem[],
-): string {
-  const rows = problems.map((p) => {
-    const at = document.locate(p.path);
-    return {
-      at: `${at.line}:${at.column}`,
-      path: p.path,
-      message: p.message,
-      line: at.line,
-      column: at.column,
-    };
-  });
-  rows.sort((a, b) => a.line - b.line || a.column - b.column);
-  const place = Math.max(0, ...rows.map((r) => r.at.length));
-  const field = Math.min(40, Math.max(0, ...rows.map((r) => r.path.length)));
-  const head = `${document.file}: ${title} ${what}, ${rows.length} problem${rows.length === 1 ? '' : 's'}`;
-  return [head, ...rows.map((r) => `  ${r.at.padEnd(place)}  ${r.path.padEnd(field)}  ${r.message}`)].join(
-    '\n',
-  );
-}
-
-/** Problems of a text that could not be read as documents. */
-export const syntaxText = (problem: SourceProblem): string =>
-  `${problem.file}:${problem.position.line}:${problem.position.column}  ${problem.message}`;
+/** Documents checked at a time: enough to hide the way to the server, few enough not to be a burden. */
+const AT_ONCE = 8;
+/** Longest wait of `--wait` when nobody says. */
+export const WAIT_DEFAULT: Millis = 5 * MINUTE;
 
 /**
  * `belay apply`: all documents are checked on the server first; nothing is changed unless all of them are good, so that
  * a wrong second document leaves nothing half-done.
  */
 export async function apply(context: Context, options: ApplyOptions): Promise<readonly ApiObject[]> {
-  const { documents, problems } = await readSources(options.files);
-  for (const problem of problems) context.terminal.err(syntaxText(problem));
-  const checked = await Promise.all(documents.map((d) => attempt(context, d, true)));
-  const repeated = repeatedNames(documents, context.namespace);
-  for (const text of repeated) context.terminal.err(text);
-  if (problems.length + repeated.length > 0 || checked.some((ok) => ok === null))
+  const { documents, problems } = await readSources(options.files, context.io.stdin);
+  const tried = await inChunks(documents, (document) => attempt(context, document, true));
+  const reports = [
+    ...syntaxReports(problems),
+    ...tried.flatMap((result) => ('report' in result ? [result.report] : [])),
+    ...repeatedNames(documents, context.namespace),
+  ];
+  if (reports.length > 0) {
+    await report(context, reports);
     throw new Exit(EXIT.refused);
-  if (options.dryRun) {
-    for (const [i, answer] of checked.entries())
-      if (answer) say(context, documents[i] as SourceDocument, answer, ' (dry run)');
-    return checked.flatMap((a) => a?.objects ?? []);
   }
-  const objects: ApiObject[] = [];
-  for (const document of documents) {
-    const answer = await attempt(context, document, false);
-    if (answer === null) throw new Exit(EXIT.refused);
-    say(context, document, answer, '');
-    objects.push(...answer.objects);
+  const answers: ApplyAnswer[] = [];
+  for (const [index, document] of documents.entries()) {
+    const result = options.dryRun ? tried[index] : await attempt(context, document, false);
+    if (result === undefined) continue;
+    if ('report' in result) {
+      await report(context, [result.report]);
+      throw new Exit(EXIT.refused);
+    }
+    answers.push(result.answer);
+    await say(context, document, result.answer, options.dryRun ? ' (dry run)' : '');
   }
+  const objects = answers.flatMap((answer) => answer.objects);
+  const format = structured(context);
+  if (format !== null) context.terminal.out(await asText(one(objects), format));
+  if (options.waitMillis !== null && !options.dryRun) await untilReady(context, objects, options.waitMillis);
   return objects;
 }
 
-function repeatedNames(documents: readonly SourceDocument[], namespace: string): readonly string[] {
-  const seen = new Map<string, SourceDocument>();
-  const texts: string[] = [];
-  for (const document of documents) {
-    const title = titleOf(document, namespace);
-    const first = seen.get(title);
-    if (first !== undefined) {
-      const at = document.locate('metadata.name');
-      const was = first.locate('metadata.name');
-      texts.push(
-        `${document.file}:${at.line}:${at.column}  metadata.name  ${title} is given twice (first in ${first.file}:${was.line})`,
-      );
-    }
-    seen.set(title, document);
-  }
-  return texts;
-}
+/** One object as it is, several as a list. */
+const one = (objects: readonly ApiObject[]): unknown =>
+  objects.length === 1 ? objects[0] : { apiVersion: 'v1', kind: 'List', items: objects };
 
-async function attempt(
-  context: Context,
-  document: SourceDocument,
-  dryRun: boolean,
-): Promise<ApplyAnswer | null> {
+type Attempt = { readonly answer: ApplyAnswer } | { readonly report: Report };
+
+async function attempt(context: Context, document: SourceDocument, dryRun: boolean): Promise<Attempt> {
   try {
-    return await context.client.request<ApplyAnswer>('POST', '/api/v1/apply', {
+    const answer = await context.client.request<ApplyAnswer>('POST', '/api/v1/apply', {
       body: document.value,
       query: { namespace: context.namespace, dryRun: dryRun ? 'validate' : undefined },
     });
+    return { answer };
   } catch (error) {
-    if (!(error instanceof BelayError) || error.problems.length === 0) throw error;
-    context.terminal.err(
-      problemText(document, titleOf(document, context.namespace), 'was not applied', error.problems),
-    );
-    return null;
+    if (!(error instanceof BelayError) || !isDocumentRefusal(error)) throw error;
+    return {
+      report: { document, title: titleOf(document, context.namespace), what: 'was not applied', error },
+    };
   }
 }
 
-function say(context: Context, document: SourceDocument, answer: ApplyAnswer, suffix: string): void {
-  for (const object of answer.objects) {
-    const { plural } = pluralOf(object.kind);
-    if (context.output === 'json' || context.output === 'yaml')
-      context.terminal.out(asText(object, context.output));
-    else if (context.output === 'name') context.terminal.out(`${plural}/${object.metadata.name}`);
-    else context.terminal.out(`${plural}/${object.metadata.name} ${answer.outcome}${suffix}`);
+async function inChunks<A, B>(items: readonly A[], work: (item: A) => Promise<B>): Promise<readonly B[]> {
+  const results: B[] = [];
+  for (let at = 0; at < items.length; at += AT_ONCE)
+    results.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(work))));
+  return results;
+}
+
+async function say(
+  context: Context,
+  document: SourceDocument,
+  answer: ApplyAnswer,
+  suffix: string,
+): Promise<void> {
+  const { terminal, output, quiet } = context;
+  if (answer.name !== null && structured(context) === null) {
+    const { plural } = await kindOf(answer.name.kind);
+    const what = `${plural}/${answer.name.name}`;
+    terminal.out(output === 'name' ? what : `${what} ${answer.outcome}${suffix}`);
   }
-  if (context.quiet) return;
-  for (const warning of answer.warnings) context.terminal.err(noteText(document, 'warning', warning));
+  if (quiet) return;
+  for (const warning of answer.warnings) terminal.err(noteText(document, 'warning', warning));
 }
 
-/** One remark on a document: file, line and column, what kind, field, message. */
-export function noteText(document: SourceDocument, kind: string, note: Problem): string {
-  const at = document.locate(note.path);
-  return `${document.file}:${at.line}:${at.column}  ${kind}  ${note.path}  ${note.message}`;
+async function untilReady(
+  context: Context,
+  objects: readonly ApiObject[],
+  timeoutMillis: Millis,
+): Promise<void> {
+  for (const { kind, metadata } of objects) {
+    if (kind !== 'MongoDB' && kind !== 'MongoDBUser') continue;
+    const { namespace, name } = metadata;
+    const goal = `Ready of ${name}`;
+    await follow(context, {
+      kind: await kindOf(kind),
+      namespace,
+      name,
+      timeoutMillis,
+      reached: goalTest('Ready'),
+      goal,
+    });
+  }
 }
-
-/** The object a document is about, on the server. */
-export const pathOf = (object: ApiObject): string => {
-  const { plural } = pluralOf(object.kind);
-  return objectPath(plural, object.metadata.namespace, object.metadata.name);
-};

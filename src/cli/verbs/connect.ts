@@ -1,12 +1,13 @@
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { BelayError } from '../../base/error.ts';
 import { objectPath } from '../client.ts';
-import type { Context } from '../context.ts';
-import { Exit } from '../exit.ts';
+import { type Context, structured } from '../context.ts';
+import { EXIT, Exit } from '../exit.ts';
+import { asText } from '../output.ts';
 
 interface Connection {
   readonly connectionString: string;
@@ -22,18 +23,19 @@ export interface ConnectOptions {
 }
 
 /** `belay connect`: prints the string (`--print`) or starts mongosh, whose password never appears in its arguments (S8). */
-export async function connect(context: Context, name: string, options: ConnectOptions): Promise<void> {
+export async function connect(context: Context, word: string, options: ConnectOptions): Promise<void> {
+  // `mongodb/orders`, as other verbs print it, is the same.
+  const name = word.replace(/^(mongodb|mdb)\//i, '');
   const base = `${objectPath('mongodb', context.namespace, name)}/connection`;
   const connection =
     options.user === undefined
       ? await context.client.get<Connection>(base)
       : await context.client.request<Connection>('POST', base, { body: { user: options.user } });
-  const uri = withCa(connection, connection.tls ? keepCa(connection.caPem) : null);
-  if (options.print) {
-    context.terminal.out(uri);
-    return;
-  }
-  startShell(context, uri);
+  const uri = withCa(connection, connection.tls ? keepCa(connection.caPem, context.io.env) : null);
+  const format = structured(context);
+  if (format !== null) context.terminal.out(await asText({ ...connection, connectionString: uri }, format));
+  else if (options.print) context.terminal.out(uri);
+  else throw new Exit(await startShell(name, uri, context.io.env));
 }
 
 /** Adds `tlsCAFile`, so that the string works as it is. */
@@ -45,34 +47,58 @@ export function withCa(
   return `${connection.connectionString}${connection.connectionString.includes('?') ? '&' : '?'}tlsCAFile=${encodeURIComponent(caFile)}`;
 }
 
+type Env = Readonly<Record<string, string | undefined>>;
+
 /** Keeps the CA's certificate where clients can read it; its name follows its content. */
-export function keepCa(caPem: string): string {
-  const folder = path.join(process.env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'belay');
+export function keepCa(caPem: string, env: Env = process.env): string {
+  const folder = path.join(
+    env['XDG_CACHE_HOME'] || path.join(env['HOME'] || os.homedir(), '.cache'),
+    'belay',
+  );
   const file = path.join(folder, `ca-${createHash('sha256').update(caPem).digest('hex').slice(0, 12)}.pem`);
   if (!existsSync(file)) {
     mkdirSync(folder, { recursive: true });
-    writeFileSync(file, caPem, { mode: 0o644 });
+    const temporary = `${file}.${process.pid}`;
+    writeFileSync(temporary, caPem, { mode: 0o644 });
+    renameSync(temporary, file);
   }
   return file;
 }
 
-function startShell(context: Context, uri: string): void {
+/** Runs mongosh until it ends and gives its exit code. */
+async function startShell(name: string, uri: string, env: Env): Promise<number> {
+  // mongosh takes a script with --shell: the string with its password stays in a 0600 file in a 0700 folder and out of argv.
   const folder = mkdtempSync(path.join(os.tmpdir(), 'belay-'));
+  const script = path.join(folder, 'connect.js');
+  writeFileSync(script, `db = connect(${JSON.stringify(uri)});\n`, { mode: 0o600 });
+  // Ctrl-C is for the shell, which has the terminal; ending here would leave the file with the password behind.
+  const ignore = (): void => {};
+  for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, ignore);
   try {
-    // mongosh takes a script with --shell: the string with its password stays in a 0600 file and out of argv.
-    const script = path.join(folder, 'connect.js');
-    writeFileSync(script, `db = connect(${JSON.stringify(uri)});\n`, { mode: 0o600 });
-    chmodSync(folder, 0o700);
-    const run = spawnSync('mongosh', ['--nodb', '--quiet', '--shell', script], { stdio: 'inherit' });
-    if (run.error) {
-      throw new BelayError('NoShell', 'mongosh is not installed here', {
-        retry: 'never',
-        fix: `install it, or print the string: belay connect --print`,
+    return await new Promise<number>((resolve, reject) => {
+      const { BELAY_TOKEN: _, ...environment } = env;
+      const shell = spawn('mongosh', ['--nodb', '--quiet', '--shell', script], {
+        stdio: 'inherit',
+        env: environment,
       });
-    }
-    throw new Exit(run.status ?? 1);
+      const forward = (): void => void shell.kill('SIGTERM');
+      process.once('SIGTERM', forward);
+      shell.once('error', (cause: NodeJS.ErrnoException) => reject(noShell(name, cause)));
+      shell.once('exit', (code) => {
+        process.off('SIGTERM', forward);
+        resolve(code ?? EXIT.failed);
+      });
+    });
   } finally {
+    for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.off(signal, ignore);
     rmSync(folder, { recursive: true, force: true });
-    void context;
   }
 }
+
+const noShell = (name: string, cause: NodeJS.ErrnoException): BelayError =>
+  cause.code === 'ENOENT'
+    ? new BelayError('NoShell', 'mongosh is not installed here', {
+        retry: 'never',
+        fix: `install it, or print the string for another client: belay connect ${name} --print`,
+      })
+    : new BelayError('NoShell', `mongosh cannot be started: ${cause.message}`, { retry: 'never', cause });

@@ -1,54 +1,104 @@
+import { BelayError } from '../../base/error.ts';
+import { formatBytes } from '../../base/units.ts';
 import { type ApiList, type ApiObject, objectPath } from '../client.ts';
-import { type Context, pluralOf } from '../context.ts';
+import { type Context, placeOf, structured, targetOf } from '../context.ts';
 import { age, asText, table } from '../output.ts';
 import { lag, rowsOf, type StatusRow, statusOf } from '../rows.ts';
 
+/** Events shown with a description. */
+const EVENTS = '15';
+
 /** `belay describe KIND NAME`: everything a person at three in the morning wants, with the way out. */
-export async function describe(context: Context, kindName: string, name: string): Promise<void> {
-  const { plural, kind } = pluralOf(kindName);
-  const path = objectPath(plural, context.namespace, name);
+export async function describe(context: Context, words: readonly string[]): Promise<void> {
+  const { kind, name } = await targetOf(words);
+  if (kind.kind === 'Event')
+    throw new BelayError('Usage', 'an event is described by its object', {
+      retry: 'never',
+      fix: 'belay events, or belay describe KIND NAME',
+    });
+  const path = objectPath(kind.plural, placeOf(context, kind), name);
   const object = await context.client.get<ApiObject>(path);
-  const events = await context.client.get<ApiList>(`${path}/events`, { limit: '15' });
-  if (context.output === 'json' || context.output === 'yaml') {
-    context.terminal.out(asText({ object, events: events.items }, context.output));
-    return;
-  }
-  context.terminal.out(describeText(kind, object, events.items, context.now()));
+  // Secrets have no history: nothing of them is kept but names and values.
+  const events =
+    kind.kind === 'Secret'
+      ? []
+      : (await context.client.get<ApiList>(`${path}/events`, { limit: EVENTS })).items;
+  const format = structured(context);
+  context.terminal.out(
+    format === null
+      ? await describeText(kind.kind, object, events, context.now())
+      : await asText({ object, events }, format),
+  );
 }
 
 /** The text of a description. */
-export function describeText(
+export async function describeText(
   kind: string,
   object: ApiObject,
   events: readonly ApiObject[],
   now: number,
-): string {
+): Promise<string> {
   const status = statusOf(object);
-  const { metadata } = object;
-  const lines = [
-    `Name         ${metadata.name}`,
-    `Namespace    ${metadata.namespace}`,
-    `Kind         ${kind}`,
-    `Created      ${metadata.creationTimestamp} (${age(metadata.creationTimestamp, now)} ago)`,
-    `Generation   ${metadata.generation}${status.observedGeneration === metadata.generation ? '' : ` (observed ${status.observedGeneration ?? 'none'})`}`,
-    `Phase        ${status.phase ?? 'Pending'}${status.message ? `: ${status.message}` : ''}`,
-  ];
-  if (status.connectionString) lines.push(`Connect      ${status.connectionString}`);
-  for (const warning of status.warnings ?? []) lines.push(`Warning      ${warning}`);
-  lines.push(
+  return [
+    ...headLines(kind, object, status, now),
+    ...(await specLines(kind, object)),
     ...conditionLines(status),
     ...memberLines(status, now),
-    ...adviceLines(object, status),
+    ...hostLines(kind, object),
+    ...adviceLines(kind, object, status, events),
     ...eventLines(events, now),
-  );
-  return lines.join('\n');
+  ].join('\n');
+}
+
+const pair = (name: string, value: string): string => `${name.padEnd(12)} ${value}`;
+
+function headLines(kind: string, object: ApiObject, status: StatusRow, now: number): readonly string[] {
+  const { metadata, spec } = object;
+  const lines = [pair('Name', metadata.name), pair('Namespace', metadata.namespace), pair('Kind', kind)];
+  if (metadata.creationTimestamp === undefined) return lines;
+  const labels = Object.entries(metadata.labels ?? {});
+  if (labels.length > 0) lines.push(pair('Labels', labels.map(([k, v]) => `${k}=${v}`).join(', ')));
+  lines.push(pair('Created', `${metadata.creationTimestamp} (${age(metadata.creationTimestamp, now)} ago)`));
+  const { observedGeneration } = status;
+  const observed =
+    observedGeneration === metadata.generation || kind === 'Host'
+      ? ''
+      : ` (observed ${observedGeneration ?? 'none'})`;
+  lines.push(pair('Generation', `${metadata.generation}${observed}`));
+  if (metadata.deletionTimestamp !== undefined)
+    lines.push(
+      pair('Deleting', `since ${metadata.deletionTimestamp} (${age(metadata.deletionTimestamp, now)} ago)`),
+    );
+  if (kind === 'MongoDB') lines.push(pair('Type', `${spec['type']}, ${spec['version']}${tlsText(spec)}`));
+  lines.push(pair('Phase', `${status.phase ?? 'Pending'}${status.message ? `: ${status.message}` : ''}`));
+  if (status.now !== undefined && status.now !== status.message) lines.push(pair('Now', status.now));
+  if (status.connectionString) lines.push(pair('Connect', status.connectionString));
+  for (const warning of status.warnings ?? []) lines.push(pair('Warning', warning));
+  return lines;
+}
+
+function tlsText(spec: Readonly<Record<string, unknown>>): string {
+  const mode = (spec['security'] as { tls?: { mode?: string } } | undefined)?.tls?.mode;
+  return mode === undefined ? '' : `, TLS ${mode}`;
+}
+
+/** What was asked for; a database's spec is long, and `belay get -o yaml` has it. */
+async function specLines(kind: string, object: ApiObject): Promise<readonly string[]> {
+  if (kind === 'MongoDB' || Object.keys(object.spec).length === 0) return [];
+  const text = await asText(object.spec, 'yaml');
+  return ['Spec', ...text.split('\n').map((line) => `  ${line}`)];
 }
 
 function conditionLines(status: StatusRow): readonly string[] {
   const conditions = status.conditions ?? [];
   if (conditions.length === 0) return [];
-  const rows = conditions.map((c) => [`  ${c.type}`, c.status, c.reason, c.message]);
-  return ['Conditions', ...table(['  TYPE', 'STATUS', 'REASON', 'MESSAGE'], rows).split('\n').slice(1)];
+  return [
+    'Conditions',
+    table(
+      null,
+      conditions.map((c) => [`  ${c.type}`, c.status, c.reason, c.message]),
+    ),
+  ];
 }
 
 function memberLines(status: StatusRow, now: number): readonly string[] {
@@ -61,34 +111,84 @@ function memberLines(status: StatusRow, now: number): readonly string[] {
     m.version ?? '–',
     m.configVersion === undefined ? '–' : `config ${m.configVersion}`,
     m.hostName === undefined ? '–' : `host ${m.hostName}`,
-    m.host === undefined ? '–' : `${m.host}:${m.port}`,
+    m.host === undefined ? '–' : `${m.host.includes(':') ? `[${m.host}]` : m.host}:${m.port}`,
+    ...(m.votes === undefined ? ['', ''] : [`priority ${m.priority}`, `votes ${m.votes}`]),
     m.lagMillis === undefined || m.state !== 'SECONDARY' ? '' : `lag ${lag(m.lagMillis)}`,
     m.lastSeen === undefined
       ? (m.message ?? '')
       : `agent last seen ${m.lastSeen.slice(11, 19)} (${age(m.lastSeen, now)} ago)`,
   ]);
+  return ['Members', table(null, rows)];
+}
+
+interface HostStatus {
+  readonly address?: string;
+  readonly connected?: boolean;
+  readonly lastSeen?: string;
+  readonly agentVersion?: string;
+  readonly os?: string;
+  readonly cpus?: number;
+  readonly memoryBytes?: number;
+  readonly diskTotalBytes?: number;
+  readonly diskFreeBytes?: number;
+  readonly fingerprint?: string;
+  readonly executables?: Readonly<Record<string, readonly string[]>>;
+  readonly members?: readonly string[];
+}
+
+function hostLines(kind: string, object: ApiObject): readonly string[] {
+  if (kind !== 'Host') return [];
+  const s = (object.status ?? {}) as HostStatus;
+  const size = (bytes: number | undefined): string => (bytes === undefined ? '–' : formatBytes(bytes));
+  const executables = Object.entries(s.executables ?? {}).map(
+    ([name, versions]) => `${name} ${versions.join(', ')}`,
+  );
   return [
-    'Members',
-    ...table(
-      rows[0]!.map(() => ''),
-      rows,
-    )
-      .split('\n')
-      .slice(1),
+    'Machine',
+    pair('  Address', s.address ?? '–'),
+    pair(
+      '  Agent',
+      `${s.connected ? 'connected' : 'not connected'}${s.agentVersion ? `, version ${s.agentVersion}` : ''}${s.lastSeen ? `, last seen ${s.lastSeen}` : ''}`,
+    ),
+    pair('  System', `${s.os ?? '–'}, ${s.cpus ?? '–'} processors, memory ${size(s.memoryBytes)}`),
+    pair('  Disk', `${size(s.diskFreeBytes)} of ${size(s.diskTotalBytes)} free`),
+    pair('  Executables', executables.join('; ') || 'none'),
+    pair('  Members', s.members?.join(', ') || 'none'),
   ];
 }
 
 /** What somebody can do now, from what is wrong. */
-function adviceLines(object: ApiObject, status: StatusRow): readonly string[] {
+function adviceLines(
+  kind: string,
+  object: ApiObject,
+  status: StatusRow,
+  events: readonly ApiObject[],
+): readonly string[] {
   const advice: string[] = [];
-  const unknown = (status.members ?? []).filter(
-    (m) => m.health === 'unknown' && m.hostName !== undefined && m.stage === 'active',
+  const { name } = object.metadata;
+  const silent = new Set(
+    (status.members ?? [])
+      .filter((m) => m.health === 'unknown' && m.hostName !== undefined && m.stage === 'active')
+      .map((m) => m.hostName),
   );
-  for (const m of unknown)
-    advice.push(`  host ${m.hostName}: is its agent running?   systemctl status belay-agent`);
+  for (const host of silent) {
+    advice.push(`  host ${host} does not answer: is it up, and its agent?   belay describe host ${host}`);
+    advice.push(`    on ${host}:   systemctl status belay-agent`);
+  }
+  for (const m of status.members ?? [])
+    if (m.health === 'unhealthy' && m.hostName !== undefined)
+      advice.push(
+        `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself; its log is on host ${m.hostName}`,
+      );
   const blocked = status.conditions?.find((c) => c.type === 'Blocked' && c.status === 'True');
-  if (blocked) advice.push(`  ${blocked.message}`);
-  if (status.phase === 'Ready') advice.push(`  connect:   belay connect ${object.metadata.name}`);
+  if (blocked !== undefined) advice.push(`  ${blocked.message}`);
+  if (kind === 'Host' && (object.status as HostStatus | undefined)?.connected !== true)
+    advice.push(`  start its agent there, or let it join:   belay host token ${name}`);
+  if (kind === 'MongoDB' && status.phase === 'Ready') advice.push(`  connect:   belay connect ${name}`);
+  if (kind === 'MongoDB' && status.phase === 'Suspended')
+    advice.push(`  bring it back:   apply its document again, with spec.suspend: false or without`);
+  const again = `belay events ${kind.toLowerCase()} ${name}`;
+  if (events.length >= Number(EVENTS)) advice.push(`  more of the story:   ${again}`);
   return advice.length === 0 ? [] : ['What you can do', ...advice];
 }
 
@@ -97,11 +197,9 @@ function eventLines(events: readonly ApiObject[], now: number): readonly string[
   const { rows } = rowsOf('Event', events, false, false, now);
   return [
     'Events',
-    ...table(
-      ['', '', '', '', ''],
+    table(
+      null,
       rows.map((r) => [`  ${r[0]}`, ...r.slice(1)]),
-    )
-      .split('\n')
-      .slice(1),
+    ),
   ];
 }

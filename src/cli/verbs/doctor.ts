@@ -1,11 +1,12 @@
-import { accessSync, constants, statfsSync } from 'node:fs';
+import { accessSync, constants, existsSync, statfsSync } from 'node:fs';
 import os from 'node:os';
+import path from 'node:path';
+import { openExecutables } from '../../agent/executables.ts';
 import { BelayError } from '../../base/error.ts';
 import { formatBytes, GIB } from '../../base/units.ts';
 import { findBuild } from '../../model/index.ts';
 import type { ApiList } from '../client.ts';
-import type { Context } from '../context.ts';
-import { findExecutables } from '../executables.ts';
+import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
 
@@ -23,20 +24,22 @@ export async function doctor(
 ): Promise<void> {
   const findings = [
     nodeVersion(),
-    executables(options.binDir),
+    await executables(options.binDir),
     disk(),
     homeWritable(),
+    shell(context.io.env),
     ...(await server(context)),
   ];
-  if (context.output === 'json' || context.output === 'yaml')
-    context.terminal.out(asText(findings, context.output));
-  else
-    for (const f of findings)
-      context.terminal.out(
-        `${{ ok: '✔', warning: '!', problem: '✘' }[f.level]} ${f.about.padEnd(14)} ${f.message}${f.fix ? `\n                 ${f.fix}` : ''}`,
-      );
+  const format = structured(context);
+  if (format !== null) context.terminal.out(await asText(findings, format));
+  else for (const finding of findings) context.terminal.out(findingText(finding));
   if (findings.some((f) => f.level === 'problem')) throw new Exit(EXIT.failed);
 }
+
+const MARKS = { ok: '✔', warning: '!', problem: '✘' };
+
+const findingText = ({ level, about, message, fix }: Finding): string =>
+  `${MARKS[level]} ${about.padEnd(14)} ${message}${fix === undefined ? '' : `\n${' '.repeat(17)}fix: ${fix}`}`;
 
 function nodeVersion(): Finding {
   const [major = 0] = process.versions.node.split('.').map(Number);
@@ -46,25 +49,39 @@ function nodeVersion(): Finding {
     : { level: 'problem', about: 'node', message, fix: 'needs Node 24: npm ci brings it along' };
 }
 
-function executables(binDir: string | undefined): Finding {
-  const found = findExecutables(binDir);
-  if (found === null)
+async function executables(binDir: string | undefined): Promise<Finding> {
+  const about = 'executables';
+  const { mongod = [] } = await openExecutables(binDir ?? null).found();
+  if (mongod.length === 0)
     return {
       level: 'warning',
-      about: 'executables',
+      about,
       message: 'no mongod found',
       fix: 'install one, name its folder with --bin-dir, or use the simulator: belay up --simulate',
     };
-  const unknown = found.versions.filter((v) => findBuild(v) === undefined);
-  const message = `mongod ${found.versions.join(', ')} in ${found.binDir}`;
-  return unknown.length === 0
-    ? { level: 'ok', about: 'executables', message }
-    : {
-        level: 'warning',
-        about: 'executables',
-        message: `${message}; not in the catalog: ${unknown.join(', ')}`,
-        fix: 'see: belay catalog',
-      };
+  const message = `mongod ${mongod.join(', ')}`;
+  const unknown = mongod.filter((v) => findBuild(v) === undefined);
+  if (unknown.length === 0) return { level: 'ok', about, message };
+  return {
+    level: 'warning',
+    about,
+    message: `${message}; not in the catalog: ${unknown.join(', ')}`,
+    fix: 'see: belay catalog',
+  };
+}
+
+/** Only `belay connect` needs it. */
+function shell(env: Readonly<Record<string, string | undefined>>): Finding {
+  const found = (env['PATH'] ?? '')
+    .split(path.delimiter)
+    .find((folder) => folder !== '' && existsSync(path.join(folder, 'mongosh')));
+  if (found !== undefined) return { level: 'ok', about: 'mongosh', message: `in ${found}` };
+  return {
+    level: 'warning',
+    about: 'mongosh',
+    message: 'not on PATH',
+    fix: 'install it for belay connect; belay connect NAME --print works without',
+  };
 }
 
 function disk(): Finding {
@@ -103,6 +120,13 @@ async function server(context: Context): Promise<readonly Finding[]> {
         message: `${context.client.url} answers, ${hosts.items.length} host${hosts.items.length === 1 ? '' : 's'}`,
       },
     ];
+    if (hosts.items.length === 0)
+      findings.push({
+        level: 'warning',
+        about: 'agent',
+        message: 'no host has joined, so nothing can be placed',
+        fix: 'let one join: belay host token NAME   or run this machine: belay up',
+      });
     for (const h of away)
       findings.push({
         level: 'problem',

@@ -1,106 +1,167 @@
-import { type ApiList, type ApiObject, objectPath } from '../client.ts';
-import { type Context, pluralOf } from '../context.ts';
-import { asText, table } from '../output.ts';
+import { BelayError } from '../../base/error.ts';
+import { type ApiObject, listAll, objectPath } from '../client.ts';
+import { type ApiKind, type Context, kindOf, placeOf, structured, targetsOf } from '../context.ts';
+import { asText, painter, table, type Widths } from '../output.ts';
 import { rowsOf } from '../rows.ts';
 
 export interface GetOptions {
-  readonly kind: string;
-  readonly name: string | undefined;
   readonly watch: boolean;
   readonly allNamespaces: boolean;
   readonly selector: string | undefined;
 }
 
-/** `belay get KIND [NAME] [-w]`. */
-export async function get(context: Context, options: GetOptions): Promise<void> {
-  const { plural, kind } = pluralOf(options.kind);
-  const namespace = options.allNamespaces ? null : context.namespace;
-  if (options.watch) return watch(context, options, plural, kind, namespace);
-  if (options.name !== undefined) {
-    const object = await context.client.get<ApiObject>(objectPath(plural, context.namespace, options.name));
-    return print(context, kind, [object], options.allNamespaces, true);
+/** Kinds that `belay get all` shows. */
+const ALL = ['mongodb', 'mongodbusers'];
+
+interface Found {
+  readonly kind: ApiKind;
+  readonly objects: readonly ApiObject[];
+}
+
+/** `belay get KIND [NAME…] [-w]`, `KIND/NAME…`, `KIND,KIND` or `all`. */
+export async function get(context: Context, words: readonly string[], options: GetOptions): Promise<void> {
+  const [first = '', ...names] = words;
+  const several = first.toLowerCase() === 'all' ? ALL : first.split(',');
+  if (several.length > 1) {
+    if (names.length > 0 || options.watch || first.includes('/'))
+      throw new BelayError('Usage', 'several kinds can only be listed', {
+        retry: 'never',
+        fix: 'name one kind',
+      });
+    const found: Found[] = [];
+    for (const name of several) found.push(await listed(context, await kindOf(name), options));
+    return print(context, found, options, false);
   }
-  const items = await listAll(context, objectPath(plural, namespace), options.selector);
-  if (items.length === 0 && (context.output === 'table' || context.output === 'wide')) {
-    context.terminal.err(`no ${plural} found${namespace === null ? '' : ` in namespace ${namespace}`}`);
+  const target = await targetsOf(words);
+  if (options.watch) return watch(context, target, options);
+  if (target.names.length === 0)
+    return print(context, [await listed(context, target.kind, options)], options, false);
+  const objects: ApiObject[] = [];
+  for (const name of target.names)
+    objects.push(
+      await context.client.get(objectPath(target.kind.plural, placeOf(context, target.kind), name)),
+    );
+  return print(context, [{ kind: target.kind, objects }], options, objects.length === 1);
+}
+
+async function listed(context: Context, kind: ApiKind, options: GetOptions): Promise<Found> {
+  const path = objectPath(kind.plural, options.allNamespaces ? null : placeOf(context, kind));
+  return { kind, objects: await listAll(context.client, path, options.selector) };
+}
+
+async function print(
+  context: Context,
+  found: readonly Found[],
+  options: GetOptions,
+  single: boolean,
+): Promise<void> {
+  const { terminal, output } = context;
+  const objects = found.flatMap((f) => f.objects);
+  const format = structured(context);
+  if (format !== null) {
+    const kind = found.length === 1 ? `${found[0]?.kind.kind}List` : 'List';
+    const value = single ? objects[0] : { apiVersion: 'belay.dev/v1', kind, items: objects };
+    terminal.out(await asText(value, format));
     return;
   }
-  print(context, kind, items, options.allNamespaces, false);
-}
-
-/** All pages of a list. */
-export async function listAll(
-  context: Context,
-  path: string,
-  labelSelector?: string,
-): Promise<readonly ApiObject[]> {
-  const items: ApiObject[] = [];
-  let next: string | undefined;
-  do {
-    const page: ApiList = await context.client.get<ApiList>(path, {
-      limit: '500',
-      continue: next,
-      labelSelector,
-    });
-    items.push(...page.items);
-    next = page.metadata.continue;
-  } while (next !== undefined);
-  return items;
-}
-
-function print(
-  context: Context,
-  kind: string,
-  objects: readonly ApiObject[],
-  withNamespace: boolean,
-  single: boolean,
-): void {
-  const { terminal, output } = context;
-  if (output === 'json' || output === 'yaml') {
-    const value = single ? objects[0] : { apiVersion: 'belay.dev/v1', kind: `${kind}List`, items: objects };
-    terminal.out(asText(value, output));
-  } else if (output === 'name') {
-    for (const o of objects) terminal.out(`${pluralOf(kind).plural}/${o.metadata.name}`);
-  } else {
-    const { headings, rows } = rowsOf(kind, objects, output === 'wide', withNamespace, context.now());
-    terminal.out(table(headings, rows));
+  if (output === 'name') {
+    for (const { kind, objects } of found)
+      for (const o of objects) terminal.out(`${kind.plural}/${o.metadata.name}`);
+    return;
   }
+  if (objects.length === 0) {
+    const where =
+      options.allNamespaces || found.every((f) => !f.kind.namespaced)
+        ? ''
+        : ` in namespace ${context.namespace}`;
+    terminal.err(`no ${found.map((f) => f.kind.plural).join(', ')} found${where}`);
+    return;
+  }
+  const paint = await painter(terminal);
+  const tables = found
+    .filter((f) => f.objects.length > 0)
+    .map(({ kind, objects }) => {
+      const shown = rowsOf(
+        kind.kind,
+        objects,
+        output === 'wide',
+        withNamespace(kind, options),
+        context.now(),
+      );
+      return table(shown.headings, shown.rows, { paint });
+    });
+  terminal.out(tables.join('\n\n'));
 }
 
+const withNamespace = (kind: ApiKind, options: GetOptions): boolean =>
+  options.allNamespaces && kind.namespaced;
+
+/** One row for each change that shows; columns stay where they were as far as they can. Ctrl-C is the normal end. */
 async function watch(
   context: Context,
+  { kind, names }: { readonly kind: ApiKind; readonly names: readonly string[] },
   options: GetOptions,
-  plural: string,
-  kind: string,
-  namespace: string | null,
 ): Promise<void> {
-  const stop = new AbortController();
-  process.once('SIGINT', () => stop.abort());
-  let last = '';
-  for await (const event of context.client.watch(
-    objectPath(plural, namespace),
-    {
-      labelSelector: options.selector,
-      fieldSelector: options.name === undefined ? undefined : `metadata.name=${options.name}`,
-    },
-    stop.signal,
-  )) {
-    if (context.output === 'json' || context.output === 'yaml') {
-      context.terminal.out(asText({ type: event.type, object: event.object }, context.output));
+  const { client, terminal, output, io } = context;
+  const path = objectPath(kind.plural, options.allNamespaces ? null : placeOf(context, kind));
+  const query = {
+    // Events have neither labels nor names to choose by.
+    labelSelector: options.selector,
+    fieldSelector: names.length === 1 ? `metadata.name=${names[0]}` : undefined,
+  };
+  const printer = await rowPrinter(context, kind, options);
+  for await (const event of client.watch(path, query, io.interrupted())) {
+    if (event.type === 'LISTED') {
+      printer.flush();
       continue;
     }
-    const { headings, rows } = rowsOf(
-      kind,
-      [event.object],
-      context.output === 'wide',
-      options.allNamespaces,
-      context.now(),
-    );
-    const text = table(headings, rows);
-    const [head, ...body] = text.split('\n');
-    if (last === '') context.terminal.out(head ?? '');
-    const line = body.join('\n') + (event.type === 'DELETED' ? '  deleted' : '');
-    if (line !== last) context.terminal.out(line);
-    last = line;
+    const { type, object } = event;
+    if (names.length > 0 && !names.includes(object.metadata.name)) continue;
+    const format = structured(context);
+    if (format !== null) {
+      // One object a line, so that a program can read them as they come.
+      const change = { type, object };
+      terminal.out(format === 'json' ? JSON.stringify(change) : `---\n${await asText(change, format)}`);
+    } else if (output === 'name') terminal.out(`${kind.plural}/${object.metadata.name}`);
+    else printer.add(type, object);
   }
+}
+
+async function rowPrinter(context: Context, kind: ApiKind, options: GetOptions) {
+  const { terminal } = context;
+  const paint = await painter(terminal);
+  const widths: Widths = [];
+  const shown = new Map<string, string>();
+  let waiting: string[][] | null = [];
+  const head = rowsOf(kind.kind, [], context.output === 'wide', withNamespace(kind, options), 0).headings;
+  const print = (rows: readonly string[][]): void => {
+    if (rows.length > 0) terminal.out(table(null, rows, { widths, paint }));
+  };
+  return {
+    add: (type: string, object: ApiObject): void => {
+      const { rows } = rowsOf(
+        kind.kind,
+        [object],
+        context.output === 'wide',
+        withNamespace(kind, options),
+        context.now(),
+      );
+      const [row = []] = rows;
+      const key = `${object.metadata.namespace}/${object.metadata.name}`;
+      // The age changes by itself: a row that differs in nothing else says nothing new.
+      const essence = row.filter((_, at) => head[at] !== 'AGE' && head[at] !== 'LAST SEEN').join('\0');
+      if (type !== 'DELETED' && shown.get(key) === essence) return;
+      if (type === 'DELETED') shown.delete(key);
+      else shown.set(key, essence);
+      const line = type === 'DELETED' ? [...row, 'deleted'] : row;
+      if (waiting === null) print([line]);
+      else waiting.push(line);
+    },
+    /** What is there comes as one table. */
+    flush: (): void => {
+      if (waiting === null) return;
+      terminal.out(table(head, waiting, { widths, paint }));
+      waiting = null;
+    },
+  };
 }

@@ -3,13 +3,17 @@ import { systemClock } from '../../server/clock.ts';
 import { rotateMasterKeyOf } from '../../server/masterKey.ts';
 
 /** `belay key rotate`: all secrets under a new master key in one transaction; the old key file is kept beside it. */
-export async function rotateKey(options: { readonly data: string; readonly store?: string }): Promise<void> {
+export async function rotateKey(
+  options: { readonly data: string; readonly store?: string },
+  out: (text: string) => void,
+): Promise<void> {
   const done = await rotateMasterKeyOf({
     dataDir: path.resolve(options.data),
     ...(options.store === undefined ? {} : { storeUrl: options.store }),
     clock: systemClock,
   });
-  process.stdout.write(
-    `sealed ${done.rows} secrets anew; the new key is in ${done.keyFile}, the old one in ${done.oldKeyFile}\n`,
+  out(
+    `sealed ${done.rows} secrets anew; the new key is in ${done.keyFile}, the old one in ${done.oldKeyFile}`,
   );
+  out('several control planes on one store: give all of them the new key before they are started again');
 }

@@ -1,9 +1,9 @@
 import { BelayError } from '../../base/error.ts';
-import type { Context } from '../context.ts';
+import { type Context, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
-import { problemText, syntaxText, titleOf } from './apply.ts';
+import { isDocumentRefusal, type Report, repeatedNames, report, syntaxReports, titleOf } from '../reports.ts';
 
 /** The server's answer to a plan. */
 export interface PlanAnswer {
@@ -27,10 +27,8 @@ export interface PlanAnswer {
 
 /** `belay plan -f FILE`: every step, before anything is touched. Exit 0 nothing to do, 10 changes, 4 refused. */
 export async function plan(context: Context, files: readonly string[]): Promise<void> {
-  const { documents, problems } = await readSources(files);
-  for (const problem of problems) context.terminal.err(syntaxText(problem));
-  let refused = problems.length > 0;
-  let changes = false;
+  const { documents, problems } = await readSources(files, context.io.stdin);
+  const reports: Report[] = [...syntaxReports(problems)];
   const answers: PlanAnswer[] = [];
   for (const document of documents) {
     try {
@@ -39,55 +37,72 @@ export async function plan(context: Context, files: readonly string[]): Promise<
         query: { namespace: context.namespace, dryRun: 'plan' },
       });
       answers.push(answer);
-      refused ||= answer.refusals.length > 0;
-      changes ||= answer.steps.length > 0 || answer.changes.length > 0;
     } catch (error) {
-      if (!(error instanceof BelayError) || error.problems.length === 0) throw error;
-      context.terminal.err(
-        problemText(document, titleOf(document, context.namespace), 'cannot be planned', error.problems),
-      );
-      refused = true;
+      if (!(error instanceof BelayError) || !isDocumentRefusal(error)) throw error;
+      reports.push({
+        document,
+        title: titleOf(document, context.namespace),
+        what: 'cannot be planned',
+        error,
+      });
     }
   }
-  if (context.output === 'json' || context.output === 'yaml')
-    context.terminal.out(asText(answers.length === 1 ? answers[0] : answers, context.output));
-  else for (const answer of answers) context.terminal.out(planText(answer));
-  if (refused) throw new Exit(EXIT.refused);
-  if (changes) throw new Exit(EXIT.changes);
+  reports.push(...repeatedNames(documents, context.namespace));
+  await report(context, reports);
+  await print(context, answers);
+  if (reports.length > 0 || answers.some((a) => a.refusals.length > 0)) throw new Exit(EXIT.refused);
+  if (answers.some((a) => a.steps.length + a.changes.length > 0)) throw new Exit(EXIT.changes);
+}
+
+async function print(context: Context, answers: readonly PlanAnswer[]): Promise<void> {
+  if (answers.length === 0) return;
+  const format = structured(context);
+  const text =
+    format === null
+      ? answers.map((answer) => planText(answer, context.quiet)).join('\n\n')
+      : await asText(answers.length === 1 ? answers[0] : answers, format);
+  context.terminal.out(text);
 }
 
 const shown = (value: unknown): string =>
   value === undefined || value === null ? '–' : typeof value === 'string' ? value : JSON.stringify(value);
 
+/** Wider lists of members do not push everything to the right. */
+const TARGETS_WIDTH = 40;
+
 /** A plan as text. */
-export function planText(answer: PlanAnswer): string {
+export function planText(answer: PlanAnswer, quiet = false): string {
   const { from, to } = answer.generation;
+  if (answer.name === '') return 'nothing to do: this document has no meaning here';
   const generation = from === null ? 'new' : from === to ? `generation ${to}` : `generation ${from} → ${to}`;
   const lines = [`${answer.kind} ${answer.namespace}/${answer.name}   ${generation}`];
-  for (const change of answer.changes)
-    lines.push(`  ${change.path}   ${shown(change.from)} → ${shown(change.to)}`);
-  for (const warning of answer.warnings) lines.push(`  warning  ${warning.path}  ${warning.message}`);
-  lines.push('');
-  const verb = Math.max(0, ...answer.steps.map((s) => s.verb.length));
-  const targets = Math.min(40, Math.max(0, ...answer.steps.map((s) => s.targets.join(', ').length)));
-  for (const step of answer.steps) {
+  const widest = Math.max(0, ...answer.changes.map((c) => c.path.length));
+  for (const { path, from, to } of answer.changes)
+    lines.push(`  ${path.padEnd(widest)}   ${shown(from)} → ${shown(to)}`);
+  if (!quiet) for (const { path, message } of answer.warnings) lines.push(`  warning  ${path}  ${message}`);
+  const steps = answer.steps.map((s) => ({ ...s, at: s.targets.join(', ') }));
+  const verb = Math.max(0, ...steps.map((s) => s.verb.length));
+  const targets = Math.min(TARGETS_WIDTH, Math.max(0, ...steps.map((s) => s.at.length)));
+  if (steps.length > 0) lines.push('');
+  for (const s of steps)
     lines.push(
-      `${String(step.number).padStart(2)}  ${step.verb.padEnd(verb)}  ${step.targets.join(', ').padEnd(targets)}   ${step.detail}   ${step.impact}`,
+      `${String(s.number).padStart(2)}  ${s.verb.padEnd(verb)}  ${s.at.padEnd(targets)}   ${s.detail}   ${s.impact}`,
     );
-  }
   lines.push(...ending(answer));
   return lines.join('\n');
 }
 
 function ending(answer: PlanAnswer): readonly string[] {
+  const { steps, refusals, changes } = answer;
   const lines: string[] = [];
-  for (const refusal of answer.refusals)
+  for (const refusal of refusals)
     lines.push('', `refused  ${refusal.by}: ${refusal.detail}`, `         ${refusal.fix}`);
-  if (answer.steps.length === 0 && answer.refusals.length === 0) return ['nothing to do'];
-  if (answer.steps.length > 0) {
-    const down = answer.steps.filter((s) => s.impact.includes('go down')).length;
+  if (steps.length === 0 && refusals.length === 0)
+    return [changes.length === 0 ? 'nothing to do' : 'nothing to do but to remember the change'];
+  if (steps.length > 0) {
+    const down = steps.filter((s) => s.impact.includes('go down')).length;
     const effect = down === 0 ? 'nothing goes down' : `members go down in ${down} of them`;
-    lines.push('', `${answer.steps.length} step${answer.steps.length === 1 ? '' : 's'}, ${effect}.`);
+    lines.push('', `${steps.length} step${steps.length === 1 ? '' : 's'}, ${effect}.`);
   }
   return lines;
 }

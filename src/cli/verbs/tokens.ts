@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts';
+import { type Context, structured } from '../context.ts';
 import { age, asText, table } from '../output.ts';
 
 interface Invitation {
@@ -17,8 +17,9 @@ export async function hostToken(
   const invitation = await context.client.request<Invitation>('POST', '/api/v1/join-tokens', {
     body: { ...(host === undefined ? {} : { host }), ttlSeconds: Math.round(ttlMillis / 1000) },
   });
-  if (context.output === 'json' || context.output === 'yaml') {
-    context.terminal.out(asText(invitation, context.output));
+  const format = structured(context);
+  if (format !== null) {
+    context.terminal.out(await asText(invitation, format));
     return;
   }
   const name = host === undefined ? '' : ` --name ${host}`;
@@ -46,6 +47,11 @@ export async function createToken(
   const made = await context.client.request<{ id: string; token: string }>('POST', '/api/v1/tokens', {
     body: { name, role, ...(ttlMillis === undefined ? {} : { ttlSeconds: Math.round(ttlMillis / 1000) }) },
   });
+  const format = structured(context);
+  if (format !== null) {
+    context.terminal.out(await asText(made, format));
+    return;
+  }
   context.terminal.err(`token ${made.id} (${role}); it is not shown again`);
   context.terminal.out(made.token);
 }
@@ -53,8 +59,8 @@ export async function createToken(
 /** `belay token list`. */
 export async function listTokens(context: Context): Promise<void> {
   const { items } = await context.client.get<{ items: readonly TokenRow[] }>('/api/v1/tokens');
-  if (context.output === 'json' || context.output === 'yaml')
-    context.terminal.out(asText(items, context.output));
+  const format = structured(context);
+  if (format !== null) context.terminal.out(await asText(items, format));
   else
     context.terminal.out(
       table(

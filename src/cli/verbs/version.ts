@@ -1,19 +1,31 @@
-import { readFileSync } from 'node:fs';
-import type { Context } from '../context.ts';
-
-/** Version of this package. */
-export function ownVersion(): string {
-  const file = new URL('../../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
-}
+import { BelayError } from '../../base/error.ts';
+import { type Context, structured } from '../context.ts';
+import { asText } from '../output.ts';
+import { ownVersion } from '../version.ts';
 
 /** `belay version`: this program, and the control plane when one answers. */
 export async function version(context: Context): Promise<void> {
-  context.terminal.out(`belay ${ownVersion()}   node ${process.versions.node}`);
+  const { client, terminal } = context;
+  const server = await serverVersion(context);
+  const found = { belay: ownVersion(), node: process.versions.node, server: server.version, url: client.url };
+  const format = structured(context);
+  if (format !== null) {
+    terminal.out(await asText(found, format));
+    return;
+  }
+  terminal.out(`belay ${found.belay}   node ${found.node}`);
+  if (server.version !== null) terminal.out(`control plane ${server.version} at ${client.url}`);
+  else terminal.err(server.why);
+}
+
+async function serverVersion({
+  client,
+}: Context): Promise<{ readonly version: string | null; readonly why: string }> {
   try {
-    const document = await context.client.get<{ info: { version: string } }>('/openapi.json');
-    context.terminal.out(`control plane ${document.info.version} at ${context.client.url}`);
-  } catch {
-    context.terminal.err(`no control plane answers at ${context.client.url}`);
+    const document = await client.get<{ info: { version: string } }>('/openapi.json');
+    return { version: document.info.version, why: '' };
+  } catch (error) {
+    const why = error instanceof BelayError ? error.message : `no control plane answers at ${client.url}`;
+    return { version: null, why };
   }
 }

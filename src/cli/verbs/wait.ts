@@ -1,0 +1,63 @@
+import { BelayError } from '../../base/error.ts';
+import type { Millis } from '../../base/units.ts';
+import type { ApiObject } from '../client.ts';
+import { type Context, structured, targetsOf } from '../context.ts';
+import { asText } from '../output.ts';
+import { follow } from '../progress.ts';
+import { statusOf } from '../rows.ts';
+
+/** `belay wait KIND NAME --for CONDITION`: `Ready`, `condition=Ready`, `condition=Ready=False`, `phase=Suspended`, `delete`. */
+export async function waitFor(
+  context: Context,
+  words: readonly string[],
+  goal: string,
+  timeoutMillis: Millis,
+): Promise<void> {
+  const { kind, names } = await targetsOf(words);
+  const reached = goalTest(goal);
+  if (names.length === 0)
+    throw new BelayError('Usage', `which ${kind.plural}?`, { retry: 'never', fix: 'name at least one' });
+  const until = context.now() + timeoutMillis;
+  for (const name of names) {
+    const object = await follow(context, {
+      kind,
+      namespace: context.namespace,
+      name,
+      // One time limit for all of them, as kubectl has it.
+      timeoutMillis: Math.max(1, until - context.now()),
+      reached,
+      goal: `${goal} of ${kind.plural}/${name}`,
+    });
+    const format = structured(context);
+    if (format !== null && object !== null) context.terminal.out(await asText(object, format));
+    else context.terminal.out(`${kind.plural}/${name} ${object === null ? 'deleted' : goal}`);
+  }
+}
+
+/**
+ * What a goal's text means. A bare word is a condition, or a phase where the object has no condition of that name.
+ * `Usage` for what has no meaning. S15: a status of an older generation says nothing about this one.
+ */
+export function goalTest(goal: string): (object: ApiObject | null) => boolean {
+  if (/^deleted?$/i.test(goal)) return (object) => object === null;
+  const [, form, name, value] = /^(?:(condition|phase)=)?([A-Za-z]+)(?:=([A-Za-z]+))?$/.exec(goal) ?? [];
+  if (name === undefined || (value !== undefined && form === 'phase')) {
+    throw new BelayError('Usage', `${goal} is nothing that can be waited for`, {
+      retry: 'never',
+      fix: 'write Ready, condition=NAME, condition=NAME=False, phase=NAME or delete',
+    });
+  }
+  const same = (a: string | undefined, b: string): boolean => a?.toLowerCase() === b.toLowerCase();
+  const holds = (object: ApiObject): boolean => {
+    const { phase, conditions = [] } = statusOf(object);
+    const condition = conditions.find((c) => same(c.type, name));
+    if (form === 'phase' || (form === undefined && condition === undefined)) return same(phase, name);
+    return condition !== undefined && same(condition.status, value ?? 'True');
+  };
+  return (object) => object !== null && isCurrent(object) && holds(object);
+}
+
+function isCurrent(object: ApiObject): boolean {
+  const { observedGeneration } = statusOf(object);
+  return observedGeneration === undefined || observedGeneration === object.metadata.generation;
+}
