@@ -155,6 +155,13 @@ test('every variable of the simulator is explained', () => {
 
 // ── with one ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** As with the real one, stopping takes 15 s and an election after a restart of all takes 10 s; nothing here is about that. */
+const QUICK = {
+  BELAY_SIM_SHUTDOWN_MILLIS: '200',
+  BELAY_SIM_ELECTION_TIMEOUT_MILLIS: '1500',
+  BELAY_SIM_HEARTBEAT_MILLIS: '300',
+};
+
 let stack: Stack;
 let home: string;
 
@@ -163,8 +170,7 @@ beforeAll(async () => {
   for (const name of ['examples', 'simulator']) symlinkSync(path.join(ROOT, name), path.join(home, name));
   mkdirSync(path.join(home, 'bin'));
   symlinkSync(path.join(ROOT, 'bin/belay'), path.join(home, 'bin/belay'));
-  // Stopping a member takes 15 s of quiesce, as with the real one; nothing here is about that.
-  stack = await Stack.start({ env: { BELAY_SIM_SHUTDOWN_MILLIS: '200' } });
+  stack = await Stack.start({ env: QUICK });
 }, LONG);
 afterAll(async () => {
   await stack?.stop();
