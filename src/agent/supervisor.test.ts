@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type ManualClock, manualClock } from '../channel/testing/clock.ts';
 import { quiet } from '../channel/testing/facts.ts';
+import { signal } from './launch.ts';
 import { servicePaths } from './layout.ts';
 import { findByConfig, identify } from './procfs.ts';
 import { type RunPlan, Supervisor } from './supervisor.ts';
@@ -18,7 +19,12 @@ beforeEach(() => {
   mkdirSync(join(box.path, 'tls'));
 });
 afterEach(() => {
-  for (const supervisor of open.splice(0)) supervisor.close();
+  // One that was started just now may not show its arguments yet: its number is known all the same.
+  for (const supervisor of open.splice(0)) {
+    const { pid } = supervisor;
+    supervisor.close();
+    if (pid !== null) signal(pid, 'SIGKILL');
+  }
   const path = servicePaths(box.path).config;
   for (const { pid } of findByConfig(new Set([path])).values()) process.kill(pid, 'SIGKILL');
   box.remove();
