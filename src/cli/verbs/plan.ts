@@ -99,10 +99,20 @@ function ending(answer: PlanAnswer): readonly string[] {
     lines.push('', `refused  ${refusal.by}: ${refusal.detail}`, `         ${refusal.fix}`);
   if (steps.length === 0 && refusals.length === 0)
     return [changes.length === 0 ? 'nothing to do' : 'nothing to do but to remember the change'];
-  if (steps.length > 0) {
-    const down = steps.filter((s) => s.impact.includes('go down')).length;
-    const effect = down === 0 ? 'nothing goes down' : `members go down in ${down} of them`;
-    lines.push('', `${steps.length} step${steps.length === 1 ? '' : 's'}, ${effect}.`);
-  }
+  if (steps.length > 0) lines.push('', `${times(steps.length, 'step')}, ${effectOf(steps)}.`);
   return lines;
+}
+
+const times = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+
+/** What somebody who uses the database would notice of all of it. */
+function effectOf(steps: PlanAnswer['steps']): string {
+  const count = (word: string): number => steps.filter((s) => s.impact.includes(word)).length;
+  const [down, restarts, elections] = [count('go down'), count('restarts'), count('election')];
+  const effects = [
+    ...(down === 0 ? [] : [`members go down in ${down} of them`]),
+    ...(restarts === 0 ? [] : [`${times(restarts, 'restart')}, at most one member down at a time`]),
+    ...(elections === 0 ? [] : [times(elections, 'election')]),
+  ];
+  return effects.length === 0 ? 'nothing goes down' : effects.join(', ');
 }
