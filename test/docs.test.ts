@@ -15,7 +15,7 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildProgram } from '../src/cli/main.ts';
+import { buildProgram } from '../src/cli/program.ts';
 import { parseDocuments, validate } from '../src/model/index.ts';
 import {
   blocksOf,
@@ -44,7 +44,6 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   npm: 'run by CI itself; its scripts are looked up below',
   export: 'the test sets what these set',
   git: 'gets the repository itself',
-  curl: 'names a machine that is only an example',
   scp: 'names machines that are only examples',
   openssl: 'another program, on files of the page before',
   sqlite3: 'another program, on files of the machine described',
