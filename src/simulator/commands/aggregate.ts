@@ -12,6 +12,8 @@ import { explainAggregate } from './explain.ts';
 import { cursorOptions, isOne } from './find.ts';
 import { checkCollectionName } from './namespaces.ts';
 import { mergePrivileges, outputStage, writeOutput } from './output-stages.ts';
+import { pipe } from './pipe.ts';
+import { PROFILE_COLLECTION } from './profiler.ts';
 import { sourceStage } from './source-stages.ts';
 
 /** The namespace and pipeline of an aggregate command. `ns` is null for a pipeline over a database. */
@@ -59,10 +61,10 @@ async function runAggregate(call: Call): Promise<Document> {
         `Operation not permitted in transaction :: caused by :: ${output.name} in a transaction`,
       );
     }
-    writeOutput(call, output, runStages(call, pipeline.ns, pipeline.stages.slice(0, -1)));
+    writeOutput(call, output, runReading(call, { ...pipeline, stages: pipeline.stages.slice(0, -1) }));
     return { cursor: { firstBatch: [], id: Long.ZERO, ns: cursorNs } };
   }
-  const documents = (await sourceStage(call, pipeline)) ?? runStages(call, pipeline.ns, pipeline.stages);
+  const documents = runReading(call, pipeline);
   const extra = call.atClusterTime === null ? {} : { atClusterTime: call.atClusterTime };
   return services.cursors.first(
     context,
@@ -118,8 +120,16 @@ function batchSizeOf(given: Document): number {
   return toNumber(cursor['batchSize']) ?? FIRST_BATCH;
 }
 
-/** Runs a pipeline without output stage. */
-export function runStages(call: Call, ns: string | null, stages: readonly Document[]): Document[] {
+/** The documents of a pipeline without output stage, whatever it reads from. */
+function runReading(call: Call, pipeline: Pipeline): Document[] {
+  const { ns, stages } = pipeline;
+  if (ns?.endsWith(`.${PROFILE_COLLECTION}`))
+    return pipe(call, call.services.profiler.entries(call.db), stages);
+  return sourceStage(call, pipeline) ?? runStages(call, ns, stages);
+}
+
+/** Runs a pipeline over what is stored. */
+function runStages(call: Call, ns: string | null, stages: readonly Document[]): Document[] {
   const { command: given, db } = call;
   const options: Document = {};
   for (const key of ['collation', 'let', 'hint', 'allowDiskUse', 'bypassDocumentValidation']) {

@@ -106,9 +106,7 @@ async function runCommand(definition: CommandDefinition, context: CommandContext
   if (definition.shape) checkShape(definition.struct ?? definition.name, given, definition.shape, true);
   maxTimeMillis(given['maxTimeMS']);
   const services = createCommandServices(node);
-  if (services.failpoints.isOn('maxTimeAlwaysTimeOut') && (toNumber(given['maxTimeMS']) ?? 0) > 0) {
-    throw fail(50, 'operation exceeded time limit');
-  }
+  if ((toNumber(given['maxTimeMS']) ?? 0) > 0) services.failpoints.timeOut();
   const session = services.sessions.ofCommand(context);
   const operation = services.operations.of(context);
   if (operation && session) operation.sessionKey = session.key;

@@ -203,6 +203,8 @@ export const validateCommand = command({
   shape: {
     validate: rule.any,
     full: rule.flag,
+    // Older drivers still send it; it has no meaning.
+    scandata: rule.flag,
     repair: rule.flag,
     metadata: rule.flag,
     checkBSONConformance: rule.flag,

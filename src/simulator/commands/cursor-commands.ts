@@ -21,6 +21,7 @@ async function runGetMore(call: Call): Promise<Document> {
   const release = services.cursors.pin(cursor);
   try {
     injectCheckoutFailure(call);
+    if ((toNumber(cursor.origin['maxTimeMS']) ?? 0) > 0) services.failpoints.timeOut();
     return await nextBatch(call, cursor, maxTime);
   } catch (failure) {
     services.cursors.kill(id);

@@ -7,6 +7,7 @@ import { type Call, command } from './call.ts';
 import { fail } from './errors.ts';
 import { findSpec } from './find.ts';
 import { namespaceOf } from './namespaces.ts';
+import { pipe } from './pipe.ts';
 
 type Verbosity = 'queryPlanner' | 'executionStats' | 'allPlansExecution';
 const VERBOSITIES: ReadonlySet<string> = new Set(['queryPlanner', 'executionStats', 'allPlansExecution']);
@@ -14,18 +15,49 @@ const VERBOSITIES: ReadonlySet<string> = new Set(['queryPlanner', 'executionStat
 interface Query {
   readonly ns: string;
   readonly filter: Document;
+  readonly hint?: Document | string;
   readonly sort?: Document;
   readonly limit?: number;
 }
 
-/** The indexed field prefix a filter can use; null means a collection scan. */
+/** The index a query uses: the hinted one, or one whose first field the filter names; null means a collection scan. */
 function usableIndex(call: Call, query: Query): Document | null {
   const fields = new Set(Object.keys(query.filter));
-  if (fields.size === 0 || call.data.info(query.ns) === undefined) return null;
+  if (call.data.info(query.ns) === undefined) return null;
+  const indexes = call.data.indexes(query.ns);
+  if (query.hint !== undefined) return hinted(call, query, indexes);
   return (
-    call.data.indexes(query.ns).find((index) => fields.has(Object.keys(index['key'] as Document)[0] ?? '')) ??
-    null
+    indexes.find(
+      (index) =>
+        fields.has(Object.keys(index['key'] as Document)[0] ?? '') &&
+        coveredBy(call, query.filter, index['partialFilterExpression'] ?? {}),
+    ) ?? null
   );
+}
+
+function hinted(call: Call, query: Query, indexes: readonly Document[]): Document | null {
+  const { ns, filter, hint } = query;
+  // The query itself knows which hints are none: error 2.
+  call.data.find(ns, { filter, hint: hint!, limit: 1 });
+  const wanted = JSON.stringify(hint);
+  return indexes.find((index) => index['name'] === hint || JSON.stringify(index['key']) === wanted) ?? null;
+}
+
+/** True when everything the filter finds is in a partial index. Knows equality and upper or lower bounds. */
+function coveredBy(call: Call, filter: Document, partial: Document): boolean {
+  return Object.entries(partial).every(([field, wanted]) => {
+    if (!Object.hasOwn(filter, field)) return false;
+    const condition: unknown = filter[field];
+    const bounds = isDocument(condition) ? Object.entries(condition) : [['$eq', condition] as const];
+    return bounds.some(([operator, value]) => {
+      const compares = ['$eq', '$lt', '$lte', '$gt', '$gte'].includes(operator);
+      const sameSide =
+        operator === '$eq' || Object.keys(wanted).some((key) => key.startsWith(operator.slice(0, 3)));
+      return (
+        compares && sameSide && pipe(call, [{ [field]: value }], [{ $match: { [field]: wanted } }]).length > 0
+      );
+    });
+  });
 }
 
 function winningPlan(call: Call, query: Query): Document {
@@ -100,11 +132,12 @@ function queryOf(call: Call, inner: Document): Query {
   const ns = namespaceOf(inner, call.db);
   switch (name) {
     case 'find': {
-      const { sort, limit, filter } = findSpec(inner);
+      const { sort, limit, filter, hint } = findSpec(inner);
       return {
         ns,
         filter: filter ?? {},
         ...(sort === undefined ? {} : { sort }),
+        ...(hint === undefined ? {} : { hint }),
         ...(limit === undefined ? {} : { limit }),
       };
     }

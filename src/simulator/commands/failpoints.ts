@@ -71,6 +71,11 @@ export class FailPoints {
     return kind !== undefined && kind !== 'off';
   }
 
+  /** To call by what has a time limit: 50 while `maxTimeAlwaysTimeOut` is on. */
+  timeOut(): void {
+    if (this.isOn('maxTimeAlwaysTimeOut')) throw fail(50, 'operation exceeded time limit');
+  }
+
   /** `failCommand` for one call: null when it is not meant. */
   async failCommand(context: CommandContext): Promise<Injected | null> {
     if (context.name === 'configureFailPoint') return null;
@@ -147,13 +152,7 @@ function injected(data: Document): Injected {
             codeName: codeName(code),
             ...(data['errorExtraInfo'] ?? {}),
           },
-    writeConcernError: concern === undefined ? null : namedConcernError(concern),
+    writeConcernError: concern ?? null,
     labels,
   };
-}
-
-function namedConcernError(concern: Document): Document {
-  if (concern['codeName'] !== undefined) return concern;
-  const { code, ...rest } = concern;
-  return { code, codeName: codeName(Number(toBigInt(code))), ...rest };
 }

@@ -54,15 +54,7 @@ function parseIndex(given: unknown): Document {
       );
     }
   }
-  const {
-    ns: _ns,
-    background: _background,
-    dropDups: _dropDups,
-    v,
-    key: keyPattern,
-    name,
-    ...options
-  } = given;
+  const { ns: _ns, dropDups: _dropDups, v, key: keyPattern, name, ...options } = given;
   for (const flag of ['unique', 'sparse', 'hidden']) if (options[flag] === false) delete options[flag];
   return { v: v ?? 2, key: keyPattern, name, ...options };
 }

@@ -4,7 +4,7 @@ import type { Document } from 'bson';
 import type { Privilege } from '../contracts.ts';
 import { isDocument, typeName } from './arguments.ts';
 import { type Call, noteWrite, privilege, writeContext } from './call.ts';
-import { fail } from './errors.ts';
+import { asServerError, fail } from './errors.ts';
 import { checkCollectionName, splitNamespace } from './namespaces.ts';
 
 /** A pipeline's last stage, when it writes. */
@@ -130,10 +130,8 @@ function mergeMatched(
 ): void {
   if (how === 'keepExisting') return;
   if (how === 'fail') {
-    throw fail(
-      11000,
-      `$merge failed due to a DuplicateKey error: document with ${JSON.stringify(filter)} exists`,
-    );
+    insertFresh(call, target, document);
+    return;
   }
   const { _id, ...rest } = document;
   const update = how === 'replace' ? rest : how === 'merge' ? { $set: rest } : (how as readonly Document[]);
@@ -151,4 +149,14 @@ function mergeMatched(
       writeContext(call),
     ),
   );
+}
+
+/** Inserts what must not exist yet; the error of one that does says which key it has. */
+function insertFresh(call: Call, target: string, document: Document): void {
+  try {
+    noteWrite(call, call.data.insert(target, document, writeContext(call)));
+  } catch (failure) {
+    const { code, message, extra } = asServerError(failure);
+    throw fail(code, `$merge failed due to a DuplicateKey error :: caused by :: ${message}`, extra);
+  }
 }

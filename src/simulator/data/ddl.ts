@@ -261,7 +261,7 @@ function indexNameOf(key: Document): string {
 const PLUGINS = new Set(['text', 'hashed', '2d', '2dsphere', 'geoHaystack', 'columnstore']);
 
 function indexSpec(index: Document): Document {
-  const { key, name, v: _version, background: _ignored, ns: _ns, ...options } = index;
+  const { key, name, v: _version, ns: _ns, ...options } = index;
   if (!isDocument(key)) {
     throw new ServerError(
       9,
@@ -363,7 +363,7 @@ const identity = (spec: Document): string =>
   valueKey([spec['key'], spec['collation'] ?? null, spec['partialFilterExpression'] ?? null]);
 
 function withoutName(spec: Document): Document {
-  const { name: _name, v: _version, hidden: _hidden, ...rest } = spec;
+  const { name: _name, v: _version, hidden: _hidden, background: _background, ...rest } = spec;
   return Object.fromEntries(Object.entries(rest).toSorted(([left], [right]) => (left < right ? -1 : 1)));
 }
 

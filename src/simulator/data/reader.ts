@@ -196,7 +196,7 @@ function withinBounds(
     return 0;
   };
   for (const bound of [spec.min, spec.max]) {
-    if (bound && !index.fields.every(({ name }) => Object.hasOwn(bound, name))) {
+    if (bound && index.fields.map(({ name }) => name).join() !== Object.keys(bound).join()) {
       throw new ServerError(51174, 'Location51174', 'The index chosen is not compatible with min/max');
     }
   }
