@@ -55,3 +55,25 @@ test('the lock file names versions and checksums, not places', () => {
   expect(packages.filter(([, p]) => p.resolved !== undefined).map(([name]) => name)).toEqual([]);
   expect(packages.filter(([, p]) => p.integrity === undefined).map(([name]) => name)).toEqual([]);
 });
+
+test('the lock file holds every dependency it names, or npm ci refuses it', () => {
+  interface Locked {
+    readonly dependencies?: Record<string, string>;
+    readonly optionalDependencies?: Record<string, string>;
+  }
+  const { packages } = JSON.parse(readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, Locked>;
+  };
+  /** A package is looked for beside its user, and then in every folder above. */
+  const held = (user: string, name: string): boolean => {
+    const inside = user === '' ? '' : `${user}/`;
+    if (`${inside}node_modules/${name}` in packages) return true;
+    return user !== '' && held(user.slice(0, Math.max(0, user.lastIndexOf('node_modules/') - 1)), name);
+  };
+  const missing = Object.entries(packages).flatMap(([user, p]) =>
+    Object.keys({ ...p.dependencies, ...p.optionalDependencies })
+      .filter((name) => !held(user, name))
+      .map((name) => `${name} of ${user}`),
+  );
+  expect(missing).toEqual([]);
+});
