@@ -1,5 +1,5 @@
 import { BelayError } from '../../base/error.ts';
-import { type ApiObject, listAll, objectPath } from '../client.ts';
+import { type ApiList, type ApiObject, listAll, objectPath } from '../client.ts';
 import { type ApiKind, type Context, kindOf, placeOf, structured, targetsOf } from '../context.ts';
 import { asText, painter, table, type Widths } from '../output.ts';
 import { rowsOf } from '../rows.ts';
@@ -46,6 +46,8 @@ export async function get(context: Context, words: readonly string[], options: G
 
 async function listed(context: Context, kind: ApiKind, options: GetOptions): Promise<Found> {
   const path = objectPath(kind.plural, options.allNamespaces ? null : placeOf(context, kind));
+  // Names of secrets come in one piece and have no labels.
+  if (kind.kind === 'Secret') return { kind, objects: (await context.client.get<ApiList>(path)).items };
   return { kind, objects: await listAll(context.client, path, options.selector) };
 }
 
