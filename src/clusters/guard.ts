@@ -3,7 +3,9 @@
  * Unknown never agrees.
  */
 import type { Millis } from '../base/units.ts';
+import type { ConfigMember } from './facts.ts';
 import {
+  configOf,
   initiated,
   isHealthy,
   primaryOf,
@@ -12,6 +14,7 @@ import {
   runsItsSnapshot,
   views,
 } from './interpret.ts';
+import { healthyMajorities, isOut } from './planners/membership.ts';
 import { heirOf } from './planners/rollout.ts';
 import { memberOf, pendingOf } from './state.ts';
 import type { Desired, Observed, State, Step } from './types.ts';
@@ -31,7 +34,8 @@ export interface Refusal {
     | 'WouldInterrupt'
     | 'WouldLoseMajority'
     | 'NotSecondary'
-    | 'NoHeir';
+    | 'NoHeir'
+    | 'VotesChanged';
   readonly detail: string;
 }
 
@@ -72,7 +76,10 @@ export function guard(
     case 'applyUser':
     case 'dropUser':
       return guardPrimary(step.via, fresh, state);
+    case 'reconfig':
+      return guardReconfig(step, fresh, state);
     case 'deleteRuntime':
+      if (hasLeft(step.member, fresh, state)) return null;
       return desired.deleting !== null || desired.suspend
         ? null
         : no('NotDeleting', 'neither deletion nor suspension is asked for any more');
@@ -98,6 +105,38 @@ function guardInfrastructure(
   return pending !== null && pending.stepId !== stepId
     ? no('OperationPending', `${pending.action} of ${member} is under way`)
     : null;
+}
+
+/** A member that was marked for removal and is out of the set's configuration on this reading (A6.4, S4). */
+function hasLeft(member: string, fresh: Observed, state: State): boolean {
+  const record = memberOf(state, member);
+  return record?.stage === 'removing' && isOut({ all: views(state, fresh), state }, record);
+}
+
+/** S5: built on the configuration of now, at most one vote changed, majorities on both sides, not forced. */
+function guardReconfig(
+  step: Extract<Step, { kind: 'reconfig' }>,
+  fresh: Observed,
+  state: State,
+): Refusal | null {
+  const moved = guardPrimary(step.via, fresh, state);
+  if (moved !== null) return moved;
+  const members = views(state, fresh).filter((v) => v.member.replicaSet === step.replicaSet);
+  const config = configOf(members);
+  if (config === null || config.version + 1 !== step.config.version)
+    return no('Stale', 'the set has another configuration by now');
+  if (changedVotes(config.members, step.config.members) > 1)
+    return no('VotesChanged', 'more than one vote would change at once (S5)');
+  const safe = healthyMajorities(members, config.members, step.config.members);
+  return safe ? null : no('WouldLoseMajority', 'no healthy majority before or after the change');
+}
+
+/** Voters added, removed or changed, by host. */
+function changedVotes(before: readonly ConfigMember[], after: readonly ConfigMember[]): number {
+  const voters = (rows: readonly ConfigMember[]): readonly string[] =>
+    rows.filter((r) => r.votes === 1).map((r) => r.host);
+  const [old, next] = [voters(before), voters(after)];
+  return old.filter((h) => !next.includes(h)).length + next.filter((h) => !old.includes(h)).length;
 }
 
 /** S1, S2: one member at a time, a healthy majority without it. A member that is down already takes nobody along. */
@@ -168,7 +207,7 @@ function guardPrimary(via: string, fresh: Observed, state: State): Refusal | nul
 
 /** S4: asked for, out of service, ours by marker. The agent or platform checks the marker once more on the volume itself. */
 function guardDeleteVolume(member: string, fresh: Observed, desired: Desired, state: State): Refusal | null {
-  if (desired.deleting === null || desired.deleting.keepVolumes)
+  if ((desired.deleting === null || desired.deleting.keepVolumes) && !hasLeft(member, fresh, state))
     return no('NotDeleting', 'deletion of volumes was not asked for');
   const record = memberOf(state, member);
   if (record === null || record.serviceId !== null) return no('NotOwned', `${member} still has a runtime`);

@@ -4,7 +4,6 @@ export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';
 export * from './limits.ts';
 export { plan } from './plan.ts';
-export { unsupportedChanges } from './planners/changes.ts';
 export { oldestVersion, systemUsersHash, userHash } from './planners/users.ts';
 export { type Preview, type PreviewStep, preview } from './preview.ts';
 export type * from './snapshot.ts';

@@ -2,7 +2,7 @@
  * Judging raw facts. Every "is it healthy?" of planners, guard and status is answered here, with one rule above all:
  * unknown is never healthy.
  */
-import type { DatabaseFacts, MemberFacts, MemberStateName } from './facts.ts';
+import type { ConfigMember, DatabaseFacts, MemberFacts, MemberStateName, ReplSetConfig } from './facts.ts';
 import { LAG_LIMIT } from './limits.ts';
 import { memberHost } from './topology.ts';
 import type { MemberState, Observed, ObservedMember, State } from './types.ts';
@@ -72,6 +72,16 @@ export function primaryOf(all: readonly MemberView[]): MemberView | null {
     if (best === null || (candidate.database.term ?? -1) > (best.database?.term ?? -1)) best = candidate;
   }
   return best;
+}
+
+/** The set's configuration as its primary has it. */
+export const configOf = (all: readonly MemberView[]): ReplSetConfig | null =>
+  primaryOf(all)?.database?.config ?? null;
+
+/** A member's row in it; null when it is not in the set (yet, or any more) or that is not known. */
+export function configRowOf(view: MemberView, all: readonly MemberView[]): ConfigMember | null {
+  const host = memberHost(view.member);
+  return configOf(all)?.members.find((m) => m.host === host) ?? null;
 }
 
 /** Votes needed for a majority of this many voters. */

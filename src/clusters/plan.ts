@@ -5,7 +5,7 @@
 import type { Millis } from '../base/units.ts';
 import { views } from './interpret.ts';
 import { planFirstUser, planIdentity, planInitiate } from './planners/bootstrap.ts';
-import { planChangedBeforeBootstrap, planUnsupported } from './planners/changes.ts';
+import { planChangedBeforeBootstrap } from './planners/changes.ts';
 import { planHealth } from './planners/health.ts';
 import {
   planCredentials,
@@ -15,6 +15,7 @@ import {
   planPending,
   planStarting,
 } from './planners/infrastructure.ts';
+import { planMembership, planRetirement } from './planners/membership.ts';
 import { planOwnership } from './planners/ownership.ts';
 import { blocked, type Planner, type Scene } from './planners/planner.ts';
 import { planDeletion, planSuspend } from './planners/removal.ts';
@@ -39,8 +40,9 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['first user', planFirstUser],
   ['system users', planSystemUsers],
   ['users', planUsers],
+  ['membership', planMembership],
+  ['retirement', planRetirement],
   ['rollout', planRollout],
-  ['unsupported changes', planUnsupported],
   ['health', planHealth],
 ];
 

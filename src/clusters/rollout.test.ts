@@ -1,120 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { MemberStateName } from './facts.ts';
-import { desired, running, seen } from './fixtures.ts';
+import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { plan } from './plan.ts';
-import { systemUsersHash } from './planners/users.ts';
+import { Play } from './play.ts';
 import { preview } from './preview.ts';
-import { activatedSnapshot, nextTlsMode } from './snapshotInputs.ts';
-import { advance, applyOutcome, startStep } from './state.ts';
+import { nextTlsMode } from './snapshotInputs.ts';
+import { advance, startStep } from './state.ts';
 import { status } from './status.ts';
-import type { Desired, Observed, State, Step, TlsMode } from './types.ts';
-
-/** A set that plays along: steps work, members come back, the highest index of the healthy ones is elected. */
-class Play {
-  state: State;
-  desired: Desired;
-  states: (MemberStateName | null)[];
-  readonly lines: string[] = [];
-  now = 0;
-
-  constructor(want: Desired) {
-    this.desired = want;
-    this.state = running(want);
-    this.states = want.members.map((_, i) => (i === 0 ? 'PRIMARY' : 'SECONDARY'));
-  }
-
-  reading(): Observed {
-    const o = seen(this.state, this.desired, this.states);
-    const members = o.members.map((m) => {
-      const record = this.state.members.find((x) => x.name === m.name);
-      if (m.facts !== null && this.crashing.has(record?.index ?? -1)) {
-        const process = {
-          kind: 'exited',
-          since: 0,
-          exitCode: 2,
-          signal: null,
-          failures: 3,
-          nextStartAt: null,
-          message: 'Unrecognized option',
-        } as const;
-        return { ...m, facts: { ...m.facts, process, database: null } };
-      }
-      if (m.facts?.database?.kind !== 'reachable' || record === undefined) return m;
-      const database = {
-        ...m.facts.database,
-        binaryVersion: record.deployedVersion ?? '',
-        featureCompatibilityVersion: this.fcv,
-      };
-      return { ...m, facts: { ...m.facts, configVersion: record.activated?.configVersion ?? 0, database } };
-    });
-    return { ...o, members };
-  }
-  fcv = '8.0';
-  /** Members whose process ends as soon as it starts, though their agent reports them. */
-  crashing = new Set<number>();
-
-  /** One pass: gives what was done, or what is waited for. */
-  pass(): string {
-    this.now += 1000;
-    const o = this.reading();
-    this.state = advance(this.state, this.desired, o, this.now);
-    const p = plan(o, this.desired, this.state, this.now);
-    const step = p.act?.steps[0];
-    if (step === undefined)
-      return p.blocks[0] ? `blocked ${p.blocks[0].by}` : p.waits[0] ? `wait ${p.waits[0].on}` : 'converged';
-    expect(p.act?.steps.length, 'S2: one disruptive step').toBe(1);
-    expect(guard(step, o, this.desired, this.state, this.now), step.kind).toBeNull();
-    this.perform(step);
-    return `${step.kind} ${'member' in step ? step.member : ''}`;
-  }
-
-  perform(step: Step): void {
-    const id = `s${this.now}`;
-    this.state = startStep(this.state, step, id, this.now);
-    const i = 'member' in step ? this.state.members.findIndex((m) => m.name === step.member) : -1;
-    if (step.kind === 'reload') {
-      const snapshot = activatedSnapshot(this.state, this.desired, step.configVersion, null);
-      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
-    }
-    if (step.kind === 'upgrade') {
-      this.state = applyOutcome(
-        this.state,
-        step,
-        id,
-        { kind: 'done', result: { operationId: id } },
-        this.now,
-      );
-      this.state = advance(
-        this.state,
-        this.desired,
-        { ...this.reading(), operations: { [id]: { kind: 'succeeded', result: {} } } },
-        this.now,
-      );
-    }
-    if (step.kind === 'reconcileSystemUsers') {
-      const usersHash = systemUsersHash({ desired: this.desired, state: this.state });
-      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { usersHash } }, this.now);
-    }
-    if (step.kind === 'stepDown') {
-      this.states[i] = 'SECONDARY';
-      this.states[(i + 1) % this.states.length] = 'PRIMARY';
-    }
-    const modes = this.state.members.map((m) => m.activated?.tlsMode as TlsMode);
-    const places = modes.map((m) => ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'].indexOf(m));
-    expect(Math.max(...places) - Math.min(...places), `S12: ${modes.join()}`).toBeLessThan(2);
-  }
-
-  toTheEnd(limit = 60): string[] {
-    for (let i = 0; i < limit; i++) {
-      const line = this.pass();
-      if (line === 'converged' || line.startsWith('blocked')) return [...this.lines, line];
-      this.lines.push(line);
-    }
-    return [...this.lines, 'did not converge'];
-  }
-}
+import type { Observed, Step, TlsMode } from './types.ts';
 
 test('A9.1 A8.2 S3 a changed configuration: secondaries from the highest index, then a hand-over, then the old primary', () => {
   const play = new Play(desired());

@@ -3,6 +3,7 @@ import { check, unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type { OperationFacts } from './facts.ts';
 import {
+  configRowOf,
   initiated,
   isHealthy,
   type MemberView,
@@ -13,7 +14,7 @@ import {
 } from './interpret.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST } from './limits.ts';
 import { goalOf } from './snapshotInputs.ts';
-import { memberName, replicaSetName } from './topology.ts';
+import { memberName, replicaSetName, wantedMember } from './topology.ts';
 import type {
   AppliedUser,
   Desired,
@@ -64,6 +65,7 @@ function plannedMember(cluster: string, replicaSet: string, index: number): Memb
     volumeId: null,
     deployedVersion: null,
     activated: null,
+    caughtUpSince: null,
   };
 }
 
@@ -152,6 +154,7 @@ export function targetOf(step: Step): string {
     case 'deleteRuntime':
     case 'deleteVolume':
       return step.member;
+    case 'reconfig':
     case 'stepDown':
     case 'initiate':
     case 'createFirstUser':
@@ -249,8 +252,9 @@ function applyDone(
         ...withMember(state, step.member, { activated: result.snapshot ?? null }),
         configVersion: Math.max(state.configVersion, step.configVersion),
       };
+    case 'reconfig':
     case 'stepDown':
-      return state; // who is primary next is seen
+      return state; // the set's configuration and its primary are seen, not remembered
     case 'initiate':
       return state; // what members say next decides (S6)
     case 'createFirstUser':
@@ -304,7 +308,9 @@ const appliedUser = (step: Extract<Step, { kind: 'applyUser' }>): AppliedUser =>
 export function advance(state: State, desired: Desired, observed: Observed, now: Millis): State {
   let next = state;
   for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
-  next = learnMembers(next, observed);
+  next = learnMembership(next, desired);
+  next = learnMembers(next, desired, observed, now);
+  next = learnGone(next);
   next = learnReplicaSets(next, observed);
   next = learnGoal(next, desired, observed);
   return learnPhase(next, desired);
@@ -353,7 +359,7 @@ function operationSucceeded(
       return withMember(cleared, pending.member, { stage: 'upgrading', deployedVersion: pending.version });
     case 'deleteRuntime':
       return withMember(cleared, pending.member, {
-        stage: 'planned',
+        stage: memberOf(cleared, pending.member)?.stage === 'removing' ? 'removing' : 'planned',
         serviceId: null,
         deployedVersion: null,
         activated: null,
@@ -365,7 +371,7 @@ function operationSucceeded(
   }
 }
 
-function learnMembers(state: State, observed: Observed): State {
+function learnMembers(state: State, desired: Desired, observed: Observed, now: Millis): State {
   let next = state;
   const settled = state.replicaSets.every((r) => r.stage === 'ready');
   const all = views(state, observed);
@@ -373,12 +379,76 @@ function learnMembers(state: State, observed: Observed): State {
     const stage = view.member.stage;
     if (stage === 'deployed' && runsItsSnapshot(view))
       next = withMember(next, view.member.name, { stage: 'healthy' });
-    if (stage === 'healthy' && settled) next = withMember(next, view.member.name, { stage: 'active' });
+    if ((stage === 'healthy' || stage === 'syncing') && settled)
+      next = learnJoining(next, desired, view, all, now);
     if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
       next = withMember(next, view.member.name, { stage: 'active' });
     }
   }
   return next;
+}
+
+/**
+ * A6.3: a member that is in the set's configuration without its vote is syncing; one that has what the spec gives it is
+ * active. While it syncs, since when it has kept up is remembered.
+ */
+function learnJoining(
+  state: State,
+  desired: Desired,
+  view: MemberView,
+  all: readonly MemberView[],
+  now: Millis,
+): State {
+  const row = configRowOf(view, all);
+  const wanted = wantedMember(state, desired, view.member);
+  if (row === null || wanted === null) return state;
+  const { name, stage, caughtUpSince } = view.member;
+  if (row.votes === wanted.votes) return withMember(state, name, { stage: 'active', caughtUpSince: null });
+  const since = isHealthy(view, all) ? (caughtUpSince ?? now) : null;
+  if (stage === 'syncing' && since === caughtUpSince) return state;
+  return withMember(state, name, { stage: 'syncing', caughtUpSince: since });
+}
+
+/** A6.3, A6.4: too few members get new ones with new indexes; too many are marked from the highest index down. */
+function learnMembership(state: State, desired: Desired): State {
+  if (desired.deleting !== null || desired.suspend) return state;
+  const staying = state.members.filter((m) => m.stage !== 'removing');
+  const missing = desired.members.length - staying.length;
+  const set = replicaSetName(desired);
+  if (missing > 0) {
+    const first = state.nextMemberIndex;
+    const added = Array.from({ length: missing }, (_, i) => plannedMember(desired.name, set, first + i));
+    return { ...state, members: [...state.members, ...added], nextMemberIndex: first + missing };
+  }
+  const surplus = new Set(
+    [...staying]
+      .sort((a, b) => b.index - a.index)
+      .slice(0, -missing || 0)
+      .map((m) => m.name),
+  );
+  if (surplus.size === 0) return state;
+  return {
+    ...state,
+    members: state.members.map((m) => (surplus.has(m.name) ? { ...m, stage: 'removing' as const } : m)),
+  };
+}
+
+/** A removed member of which nothing is left is forgotten with everything kept about it. */
+function learnGone(state: State): State {
+  const gone = state.members.filter(
+    (m) =>
+      m.stage === 'removing' &&
+      m.serviceId === null &&
+      m.volumeId === null &&
+      pendingOf(state, m.name) === null,
+  );
+  if (gone.length === 0) return state;
+  const names = new Set(gone.map((m) => m.name));
+  return {
+    ...state,
+    members: state.members.filter((m) => !names.has(m.name)),
+    retries: state.retries.filter((r) => !names.has(r.member)),
+  };
 }
 
 /** A8.1, A9.4: it runs the binary and the snapshot it was given, and has caught up. */

@@ -1,6 +1,6 @@
 /** Names and places of a cluster's parts. */
 import type { ConfigMember, ReplSetConfig } from './facts.ts';
-import type { Desired, MemberState, State } from './types.ts';
+import type { Desired, DesiredMember, MemberState, State } from './types.ts';
 
 /** The replica set's name is the resource's name, as users of the Kubernetes resource expect (B1.3). */
 export const replicaSetName = (desired: Desired): string => desired.name;
@@ -25,29 +25,53 @@ export function memberHost(member: MemberState): string | null {
   return member.address === null || member.port === null ? null : hostPort(member.address, member.port);
 }
 
+/** Members that stay, in the order of their indexes: the order of `spec.memberConfig`. */
+export const stayingMembers = (state: Pick<State, 'members'>): readonly MemberState[] =>
+  state.members.filter((m) => m.stage !== 'removing').sort((a, b) => a.index - b.index);
+
+/** What the spec gives this member; null for one that leaves. */
+export function wantedMember(
+  state: Pick<State, 'members'>,
+  desired: Pick<Desired, 'members'>,
+  member: MemberState,
+): DesiredMember | null {
+  const place = stayingMembers(state).findIndex((m) => m.name === member.name);
+  return place < 0 ? null : (desired.members[place] ?? null);
+}
+
+/** A member's row in the set's configuration as the spec wants it. */
+export function configRow(member: MemberState, wanted: DesiredMember, host: string): ConfigMember {
+  return {
+    _id: member.index,
+    host,
+    priority: wanted.priority,
+    votes: wanted.votes,
+    ...(wanted.hidden ? { hidden: true } : {}),
+    ...(wanted.secondaryDelaySecs > 0 ? { secondaryDelaySecs: wanted.secondaryDelaySecs } : {}),
+    ...(Object.keys(wanted.tags).length > 0 ? { tags: wanted.tags } : {}),
+  };
+}
+
 /** The configuration a new set is initiated with: all configured members at once (A5.1). */
 export function initialConfig(state: State, desired: Desired): ReplSetConfig | null {
   const members: ConfigMember[] = [];
-  for (const member of state.members) {
+  for (const member of stayingMembers(state)) {
     const host = memberHost(member);
-    if (host === null) return null;
-    const wanted = desired.members[state.members.indexOf(member)];
-    members.push({
-      _id: member.index,
-      host,
-      priority: wanted?.priority ?? 1,
-      votes: wanted?.votes ?? 1,
-      ...(wanted?.hidden ? { hidden: true } : {}),
-      ...(wanted && wanted.secondaryDelaySecs > 0 ? { secondaryDelaySecs: wanted.secondaryDelaySecs } : {}),
-      ...(wanted && Object.keys(wanted.tags).length > 0 ? { tags: wanted.tags } : {}),
-    });
+    const wanted = wantedMember(state, desired, member);
+    if (host === null || wanted === null) return null;
+    members.push(configRow(member, wanted, host));
   }
   return { _id: replicaSetName(desired), version: 1, members };
 }
 
 /** The connection string without a user; null until every member has its place. */
 export function connectionString(state: State, desired: Desired): string | null {
-  const hosts = state.members.filter((m) => m.stage !== 'removing').map(memberHost);
+  // A new member counts for clients once the set knows it.
+  const known = stayingMembers(state);
+  const settled = known.filter(
+    (m) => m.stage === 'active' || m.stage === 'reloading' || m.stage === 'upgrading',
+  );
+  const hosts = (settled.length > 0 ? settled : known).map(memberHost);
   if (hosts.length === 0 || hosts.includes(null)) return null;
   const tls = desired.tlsMode === 'requireTLS' || desired.tlsMode === 'preferTLS';
   const options = [`replicaSet=${encodeURIComponent(replicaSetName(desired))}`, ...(tls ? ['tls=true'] : [])];

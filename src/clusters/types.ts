@@ -98,6 +98,8 @@ export interface MemberState {
   readonly deployedVersion: string | null;
   /** The snapshot this member was individually given (A9.1). */
   readonly activated: ActivatedSnapshot | null;
+  /** Since when a syncing member has been seen caught up, reading after reading (A6.3); null: it is behind or unknown. */
+  readonly caughtUpSince: Millis | null;
 }
 
 export interface ActivatedSnapshot {
@@ -241,6 +243,17 @@ export type Step =
   | { readonly kind: 'reload'; readonly member: string; readonly configVersion: number }
   /** A running member gets another binary: its process restarts. Disruptive. */
   | { readonly kind: 'upgrade'; readonly member: string; readonly version: string }
+  /**
+   * One change of the set's configuration, built on the one that was read: unknown fields stay, at most one vote changes (S5).
+   * `change` says it in words.
+   */
+  | {
+      readonly kind: 'reconfig';
+      readonly replicaSet: string;
+      readonly via: string;
+      readonly config: ReplSetConfig;
+      readonly change: string;
+    }
   /** The primary hands over, so that it can be worked on as a secondary (S3). Disruptive: writes pause. */
   | { readonly kind: 'stepDown'; readonly replicaSet: string; readonly member: string }
   | {
@@ -282,6 +295,9 @@ export type Reason =
   | 'UsersChanged'
   | 'UserChanged'
   | 'UserRemoved'
+  | 'ScaleUp'
+  | 'ScaleDown'
+  | 'MemberConfigChanged'
   | 'ConfigurationChanged'
   | 'TlsChanged'
   | 'VersionChanged'

@@ -13,6 +13,7 @@ import {
   memberOf,
   oldestVersion,
   type Placement,
+  type ReplSetConfig,
   type ServiceSpec,
   type State,
   type Step,
@@ -26,7 +27,7 @@ import type { Agents, Clock, Fence, MemberRef, Platform, Store, StoredObject } f
 import type { Effect, Subject } from '../engine/provider.ts';
 import { EXTERNAL_DB, SYSTEM_USERNAMES } from '../model/index.ts';
 import type { Credentials } from './credentials.ts';
-import { CLUSTER_FINALIZER, clusterSecrets, USER_FINALIZER } from './names.ts';
+import { CLUSTER_FINALIZER, clusterSecrets, memberSecrets, USER_FINALIZER } from './names.ts';
 import type { Reading } from './observe.ts';
 import { placementOf, serviceSpec } from './serviceSpec.ts';
 import type { UserObject, UserSecrets } from './userObjects.ts';
@@ -114,6 +115,8 @@ async function effect(work: Work, step: Step): Promise<Effect> {
     case 'publish':
     case 'reload':
       return publish(work, step.member, step.configVersion);
+    case 'reconfig':
+      return reconfig(work, step.via, step.config);
     case 'stepDown':
       return stepDown(work, step.member);
     case 'initiate':
@@ -172,11 +175,14 @@ async function deleteRuntime(work: Work, name: string): Promise<Effect> {
   return done(await work.platform.deleteRuntime(service, work.stepId, work.fence));
 }
 
+/** A member that has left takes its certificate along; deletion of the whole cluster takes all secrets at once. */
 async function deleteVolume(work: Work, name: string): Promise<Effect> {
-  const { volumeId, host } = member(work, name);
+  const { volumeId, host, stage } = member(work, name);
   if (volumeId === null || host === null) throw notPlaced(name);
   const volume = { id: volumeId, host, clusterUid: work.state.uid, member: name };
-  return done(await work.platform.deleteVolume(volume, work.stepId, work.fence));
+  const started = done(await work.platform.deleteVolume(volume, work.stepId, work.fence));
+  if (stage !== 'removing') return started;
+  return { ...started, also: { secretPrefixesToDelete: [memberSecrets(work.state.uid, name)] } };
 }
 
 function member(work: Pick<Work, 'state'>, name: string): MemberState {
@@ -248,6 +254,14 @@ function outcomeOf(
     default:
       return unreachable(answer);
   }
+}
+
+/** The server waits until the configuration is committed, but no longer than this. */
+const RECONFIG_LIMIT = 10_000;
+
+async function reconfig(work: Work, via: string, config: ReplSetConfig): Promise<Effect> {
+  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
+  return command(work, via, { kind: 'reconfig', as, config, maxTimeMillis: RECONFIG_LIMIT });
 }
 
 /** Never forced: without a caught-up heir the server refuses, and so do we (S3, S13). */

@@ -13,9 +13,11 @@ export const keyFileSecret = (uid: string): string => `clusters/${uid}/keyfile`;
 /** HMAC key behind the owner markers (A4.3). */
 export const ownerKeySecret = (uid: string): string => `clusters/${uid}/owner-key`;
 export const systemPasswordSecret = (uid: string, user: string): string => `clusters/${uid}/users/${user}`;
+/** Everything secret of one member; the slash at the end keeps `orders-1` from meaning `orders-10` too. */
+export const memberSecrets = (uid: string, member: string): string => `clusters/${uid}/members/${member}/`;
 /** Key and certificate of one member as one PEM (A2.6). */
 export const memberCertificateSecret = (uid: string, member: string): string =>
-  `clusters/${uid}/certificates/${member}`;
+  `${memberSecrets(uid, member)}certificate`;
 
 /** Secrets that people name in documents: `users/<namespace>/<secret>/<key>`. */
 export const namedSecret = (namespace: string, secret: string, key: string): string =>

@@ -123,7 +123,8 @@ function needsServices({ desired, state }: Cluster): boolean {
   return desired.deleting !== null || desired.suspend || unplaced(state);
 }
 
-const unplaced = (state: State): boolean => state.members.some((member) => member.stage === 'planned');
+const unplaced = (state: State): boolean =>
+  state.members.some((member) => member.stage === 'planned' || member.stage === 'removing');
 
 interface PlatformReading {
   readonly ours: readonly ServiceFacts[] | null;

@@ -61,7 +61,7 @@ const bootstrapping = (scene: Scene): readonly ReplicaSetState[] =>
     : scene.state.replicaSets.filter((r) => r.stage === 'bootstrap');
 
 function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
-  const members = scene.all.filter((v) => v.member.replicaSet === set.name);
+  const members = scene.all.filter((v) => v.member.replicaSet === set.name && v.member.stage !== 'removing');
   if (initiated(members) === true) return null;
   const missing = members.filter((v) => !runsItsSnapshot(v));
   if (missing.length > 0) {

@@ -1,5 +1,5 @@
-import type { Decision, Desired, State, Step } from '../types.ts';
-import { act, blocked, type Planner, verdict } from './planner.ts';
+import type { Step } from '../types.ts';
+import { act, type Planner, verdict } from './planner.ts';
 
 /**
  * A changed configuration before the set was initiated goes to all members directly: nothing can be hurt, and a wrong
@@ -24,27 +24,3 @@ export const planChangedBeforeBootstrap: Planner = (scene) => {
       : stale.map((m) => ({ kind: 'publish', member: m.name, configVersion: scene.state.configVersion + 1 }));
   return verdict([act('ConfigurationChanged', steps, 'the spec changed before the set was initiated')], true);
 };
-
-/** Changes of a running set that this version cannot carry out yet: said plainly, nothing is touched, a revert converges. */
-export const planUnsupported: Planner = (scene) => {
-  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
-  const changes = unsupportedChanges(scene.desired, scene.state);
-  return verdict(changes.length === 0 ? [] : [refusal(changes)], false);
-};
-
-const refusal = (changes: readonly string[]): Decision =>
-  blocked(
-    'UnsupportedChange',
-    'spec',
-    `this version of Belay cannot carry out: ${changes.join('; ')}`,
-    'put these fields back; the running set is left as it is',
-  );
-
-/** What differs between the spec and what the cluster is made of, in words with field paths. */
-export function unsupportedChanges(
-  desired: Pick<Desired, 'members'>,
-  state: Pick<State, 'members'>,
-): readonly string[] {
-  if (desired.members.length === state.members.length) return [];
-  return [`spec.members ${state.members.length} → ${desired.members.length}`];
-}

@@ -1,0 +1,172 @@
+import { expect, test } from 'vitest';
+import { desired } from './fixtures.ts';
+import { guard } from './guard.ts';
+import { plan } from './plan.ts';
+import { Play } from './play.ts';
+import { preview } from './preview.ts';
+import { advance } from './state.ts';
+
+const withoutWaits = (lines: readonly string[]): readonly string[] =>
+  lines.filter((l) => !l.startsWith('wait'));
+
+test('A6.1 A6.3 S5 3 → 5: new indexes, joined without vote, promoted one by one after two readings; nobody reloads', () => {
+  const play = new Play(desired());
+  play.desired = desired({}, 5);
+  expect(withoutWaits(play.toTheEnd())).toEqual([
+    'import orders-3',
+    'deploy orders-3',
+    'publish orders-3',
+    'orders-3, orders-4 join without vote and priority',
+    'orders-3 gets its vote: votes 3 → 4, majority 2 → 3',
+    'orders-4 gets its vote: votes 4 → 5, majority 3 → 3',
+    'converged',
+  ]);
+  expect(play.config.members.map((m) => [m._id, m.votes, m.priority])).toEqual(
+    [0, 1, 2, 3, 4].map((id) => [id, 1, 1]),
+  );
+});
+
+test('A6.3 a member that lags keeps its place without a vote until it was seen caught up twice', () => {
+  const play = new Play(desired());
+  play.desired = desired({}, 5);
+  for (let i = 0; i < 4; i++) play.pass();
+  play.states[3] = 'STARTUP2';
+  play.states[4] = 'STARTUP2';
+  for (let i = 0; i < 5; i++) expect(play.pass()).toBe('wait InitialSync');
+  play.states[3] = 'SECONDARY';
+  expect(play.pass()).toBe('wait InitialSync');
+  expect(play.pass()).toContain('orders-3 gets its vote');
+});
+
+test('A6.4 S4 5 → 3: the highest index first, out of the set, then its runtime, then its volume; indexes are not used again', () => {
+  const play = new Play(desired({}, 5));
+  play.desired = desired();
+  expect(withoutWaits(play.toTheEnd())).toEqual([
+    'orders-4 leaves: votes 5 → 4, majority 3 → 3',
+    'orders-3 leaves: votes 4 → 3, majority 3 → 2',
+    'deleteRuntime orders-3',
+    'deleteVolume orders-3',
+    'deleteRuntime orders-4',
+    'deleteVolume orders-4',
+    'converged',
+  ]);
+  play.desired = desired({}, 5);
+  expect(withoutWaits(play.toTheEnd())[6]).toBe('import orders-5');
+});
+
+test('S3 A6.4 a primary that leaves hands over first, to a member that stays', () => {
+  const play = new Play(desired({}, 5));
+  play.states = ['SECONDARY', 'SECONDARY', 'SECONDARY', 'SECONDARY', 'PRIMARY'];
+  play.desired = desired();
+  expect(play.pass()).toBe('stepDown orders-4');
+  expect(play.states.slice(0, 3)).toContain('PRIMARY');
+  expect(play.pass()).toContain('orders-4 leaves');
+});
+
+test('A6.4 S1 no one leaves or is promoted while a majority before or after would not be healthy', () => {
+  const play = new Play(desired({}, 5));
+  play.states = ['PRIMARY', 'SECONDARY', null, 'SECONDARY', null];
+  play.desired = desired();
+  const o = play.reading();
+  play.state = advance(play.state, play.desired, o, 1);
+  expect(plan(o, play.desired, play.state, 1).act?.steps[0]).toMatchObject({
+    kind: 'reconfig',
+    change: expect.stringContaining('orders-4 leaves'),
+  });
+  play.states = ['PRIMARY', 'SECONDARY', null, 'RECOVERING', null];
+  const p = plan(play.reading(), play.desired, play.state, 1);
+  expect([p.act, p.waits.some((w) => w.on === 'WouldLoseMajority')]).toEqual([null, true]);
+});
+
+test('S5 the guard refuses a reconfiguration that is stale or changes two votes', () => {
+  const play = new Play(desired());
+  const o = play.reading();
+  const base = { kind: 'reconfig', replicaSet: 'orders', via: 'orders-0', change: '' } as const;
+  const two = { ...play.config, version: 2, members: play.config.members.slice(0, 1) };
+  expect(guard({ ...base, config: two }, o, play.desired, play.state, 0)?.reason).toBe('VotesChanged');
+  expect(
+    guard({ ...base, config: { ...play.config, version: 3 } }, o, play.desired, play.state, 0)?.reason,
+  ).toBe('Stale');
+  expect(
+    guard(
+      { ...base, via: 'orders-1', config: { ...play.config, version: 2 } },
+      o,
+      play.desired,
+      play.state,
+      0,
+    )?.reason,
+  ).toBe('NotPrimary');
+  expect(
+    guard({ ...base, config: { ...play.config, version: 2 } }, o, play.desired, play.state, 0),
+  ).toBeNull();
+});
+
+test('CFG-01 S5 memberConfig: zero and absent differ; several votes change one after the other, other settings at once', () => {
+  const play = new Play(desired({}, 5));
+  const members = play.desired.members.map((m, i) =>
+    i >= 3
+      ? { ...m, votes: 0 as const, priority: 0 }
+      : i === 1
+        ? { ...m, priority: 2, tags: { rack: 'a' } }
+        : m,
+  );
+  play.desired = { ...play.desired, members };
+  const lines = withoutWaits(play.toTheEnd());
+  expect(lines).toEqual([
+    'settings of orders-1, orders-3: votes 5 → 4, majority 3 → 3',
+    'settings of orders-4: votes 4 → 3, majority 3 → 2',
+    'converged',
+  ]);
+  expect(play.config.members[1]).toMatchObject({ priority: 2, tags: { rack: 'a' } });
+});
+
+test('STK-09 fields of the configuration that are not ours come back as they were', () => {
+  const play = new Play(desired());
+  play.config = {
+    ...play.config,
+    settings: { getLastErrorModes: { odd: { dc: 2 } } },
+    oddity: 7,
+    members: play.config.members.map((m) => ({ ...m, horizons: { x: 'y' } }) as typeof m),
+  };
+  play.desired = desired({}, 5);
+  play.toTheEnd();
+  expect(play.config).toMatchObject({ settings: { getLastErrorModes: { odd: { dc: 2 } } }, oddity: 7 });
+  expect(play.config.members[0]).toMatchObject({ horizons: { x: 'y' } });
+});
+
+test('A6.7 surplus members that never ran are taken down without a reconfiguration', () => {
+  const play = new Play(desired());
+  play.desired = desired({}, 5);
+  play.pass();
+  play.desired = desired();
+  const lines = withoutWaits(play.toTheEnd());
+  expect(lines.filter((l) => l.includes('leaves'))).toEqual([]);
+  expect(lines.at(-1)).toBe('converged');
+  expect(play.state.members.map((m) => m.name)).toEqual(['orders-0', 'orders-1', 'orders-2']);
+});
+
+test('L1 scale up and configuration together converge, and 1 → 3 → 1 too', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { a: 1 } }, 5);
+  expect(play.toTheEnd(80).at(-1)).toBe('converged');
+  const small = new Play(desired({}, 1));
+  small.desired = desired({}, 3);
+  expect(small.toTheEnd().at(-1)).toBe('converged');
+  small.desired = desired({}, 1);
+  expect(small.toTheEnd().at(-1)).toBe('converged');
+  expect(small.config.members).toHaveLength(1);
+});
+
+test('A6.3 golden: the plan of 3 → 5', () => {
+  const play = new Play(desired());
+  const lines = preview(play.reading(), desired({}, 5), play.state, 0).steps.map(
+    (l) => `${l.verb} ${l.targets.join(',')} · ${l.detail} · ${l.impact}`,
+  );
+  expect(lines).toMatchInlineSnapshot(`
+    [
+      "import orders-3,orders-4 · make runtime and volume: db1:27018, db2:27018 · nothing goes down",
+      "deploy orders-3,orders-4 · deploy 8.0.32-14 · nothing goes down",
+      "publish orders-3,orders-4 · hand over configuration 1; the processes start with it · nothing goes down",
+    ]
+  `);
+});

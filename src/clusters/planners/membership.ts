@@ -1,0 +1,301 @@
+import type { ConfigMember, ReplSetConfig } from '../facts.ts';
+import { configOf, isHealthy, type MemberView, majority, primaryOf, stateOf } from '../interpret.ts';
+import { LAG_LIMIT } from '../limits.ts';
+import { pendingOf } from '../state.ts';
+import { configRow, memberHost, wantedMember } from '../topology.ts';
+import type { Decision, MemberState, Reason, ReplicaSetState, Step } from '../types.ts';
+import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+import { heirOf } from './rollout.ts';
+
+/*
+ * Who is in the set. One change a time, each built on the configuration the primary has now (STK-09):
+ *
+ *   leave    highest index first; a primary hands over first (S3); the old and the new majority are counted (A6.4)
+ *   join     without vote and priority: a member that syncs must not count (A6.3)
+ *   adjust   votes, priority, hidden, tags and delay of members that are there; one vote a time (S5)
+ *   promote  a member seen caught up in two readings gets what the spec gives it, one vote a time
+ *
+ * A member that has left is taken down afterwards: runtime first, then its volume (A6.4, S4).
+ */
+export const planMembership: Planner = (scene) => {
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const decisions = scene.state.replicaSets
+    .filter((r) => r.stage === 'ready')
+    .flatMap((set) => change(scene, set));
+  return verdict(
+    decisions,
+    decisions.some((d) => d.kind === 'act'),
+  );
+};
+
+function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
+  const members = scene.all.filter((v) => v.member.replicaSet === set.name);
+  const config = configOf(members);
+  const primary = primaryOf(members);
+  const work =
+    config === null
+      ? null
+      : (leave(scene, members, config) ??
+        join(scene, members, config) ??
+        adjust(scene, members, config) ??
+        promote(scene, members, config));
+  if (work === null || config === null || primary === null) return [];
+  if (work.kind === 'wait') return [work.decision];
+  if (work.kind === 'handOver') return [handOver(scene, set, primary, members, work.because)];
+  const unsafe = majorities(scene, members, config, work.members);
+  if (unsafe !== null) return [unsafe];
+  const held = backingOff(scene, 'reconfig', set.name);
+  if (held !== null) return [held];
+  const step: Step = {
+    kind: 'reconfig',
+    replicaSet: set.name,
+    via: primary.member.name,
+    config: { ...config, version: config.version + 1, members: work.members },
+    change: work.change,
+  };
+  return [act(work.because, [step], work.change)];
+}
+
+type Work =
+  | {
+      readonly kind: 'reconfig';
+      readonly members: readonly ConfigMember[];
+      readonly change: string;
+      readonly because: Reason;
+    }
+  | { readonly kind: 'handOver'; readonly because: Reason }
+  | { readonly kind: 'wait'; readonly decision: Decision };
+
+const rowOf = (config: ReplSetConfig, member: MemberState): ConfigMember | undefined =>
+  config.members.find((row) => row.host === memberHost(member));
+const votersOf = (members: readonly ConfigMember[]): number => members.filter((m) => m.votes === 1).length;
+const votes = (before: ReplSetConfig, after: readonly ConfigMember[]): string => {
+  const [a, b] = [votersOf(before.members), votersOf(after)];
+  return a === b ? '' : `: votes ${a} → ${b}, majority ${majority(a)} → ${majority(b)}`;
+};
+
+// ── leave ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function leave(_: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+  const leaving = members
+    .filter((v) => v.member.stage === 'removing' && rowOf(config, v.member) !== undefined)
+    .sort((a, b) => b.member.index - a.member.index);
+  const next = leaving[0];
+  if (next === undefined) return null;
+  if (stateOf(next) === 'PRIMARY') return { kind: 'handOver', because: 'ScaleDown' };
+  const rest = config.members.filter((row) => row.host !== memberHost(next.member));
+  return {
+    kind: 'reconfig',
+    members: rest,
+    change: `${next.member.name} leaves${votes(config, rest)}`,
+    because: 'ScaleDown',
+  };
+}
+
+function handOver(
+  scene: Scene,
+  set: ReplicaSetState,
+  primary: MemberView,
+  members: readonly MemberView[],
+  because: Reason,
+): Decision {
+  const { name } = primary.member;
+  const staying = members.filter((v) => v.member.stage !== 'removing' || v === primary);
+  if (heirOf(primary, staying) === null)
+    return wait(
+      'NoElectableSecondary',
+      soon(scene),
+      `${name} is primary and leaves; no caught-up member could take over`,
+    );
+  const held = backingOff(scene, 'stepDown', set.name);
+  return (
+    held ??
+    act(
+      because,
+      [{ kind: 'stepDown', replicaSet: set.name, member: name }],
+      `${name} hands over; writes pause for an election`,
+    )
+  );
+}
+
+// ── join ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Members that are up and not in the set yet: all at once, since none of them counts (votes stay as they are). */
+function join(_: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+  const joining = members.filter(
+    (v) =>
+      v.member.stage === 'healthy' &&
+      v.database?.initiated === false &&
+      rowOf(config, v.member) === undefined,
+  );
+  const rows = joining.flatMap(({ member }): ConfigMember[] => {
+    const host = memberHost(member);
+    return host === null ? [] : [{ _id: freeId(config, member.index), host, priority: 0, votes: 0 }];
+  });
+  if (rows.length === 0) return null;
+  return {
+    kind: 'reconfig',
+    members: [...config.members, ...rows],
+    change: `${joining.map((v) => v.member.name).join(', ')} join without vote and priority`,
+    because: 'ScaleUp',
+  };
+}
+
+/** The index where it is free; a person may have used it. */
+function freeId(config: ReplSetConfig, index: number): number {
+  const used = new Set(config.members.map((m) => m._id));
+  return used.has(index) ? Math.max(...used) + 1 : index;
+}
+
+// ── adjust and promote ─────────────────────────────────────────────────────────────────────────────────────────────
+
+function adjust(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+  const settled = members.filter(
+    (v) => v.member.stage !== 'removing' && v.member.stage !== 'syncing' && v.member.stage !== 'healthy',
+  );
+  let rows = config.members;
+  const changed: string[] = [];
+  let voteChanged = false;
+  for (const view of settled) {
+    const [row, wanted] = [rowOf(config, view.member), wantedMember(scene.state, scene.desired, view.member)];
+    if (row === undefined || wanted === null) continue;
+    const next = { ...row, ...settings(configRow(view.member, wanted, row.host)) };
+    if (same(row, next)) continue;
+    if (row.votes !== next.votes && voteChanged) continue; // its turn comes in a later one (S5)
+    if (stateOf(view) === 'PRIMARY' && next.priority === 0)
+      return { kind: 'handOver', because: 'MemberConfigChanged' };
+    voteChanged ||= row.votes !== next.votes;
+    rows = rows.map((r) => (r.host === row.host ? next : r));
+    changed.push(view.member.name);
+  }
+  return changed.length === 0
+    ? null
+    : {
+        kind: 'reconfig',
+        members: rows,
+        change: `settings of ${changed.join(', ')}${votes(config, rows)}`,
+        because: 'MemberConfigChanged',
+      };
+}
+
+/** The settings that are ours; identity and unknown fields of a row stay as they are. */
+const settings = (row: ConfigMember): Omit<ConfigMember, '_id' | 'host'> => ({
+  priority: row.priority,
+  votes: row.votes,
+  hidden: row.hidden ?? false,
+  secondaryDelaySecs: row.secondaryDelaySecs ?? 0,
+  tags: row.tags ?? {},
+});
+const same = (a: ConfigMember, b: ConfigMember): boolean => {
+  const [x, y] = [settings(a), settings(b)];
+  const tags = (row: typeof x): string => JSON.stringify(Object.entries(row.tags ?? {}).sort());
+  return (
+    x.priority === y.priority &&
+    x.votes === y.votes &&
+    x.hidden === y.hidden &&
+    x.secondaryDelaySecs === y.secondaryDelaySecs &&
+    tags(x) === tags(y)
+  );
+};
+
+function promote(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+  const syncing = members
+    .filter((v) => v.member.stage === 'syncing' && rowOf(config, v.member) !== undefined)
+    .sort((a, b) => a.member.index - b.member.index);
+  const ready = syncing.find(
+    (v) => v.member.caughtUpSince !== null && v.member.caughtUpSince < scene.now && isHealthy(v, members),
+  );
+  const next = ready ?? syncing[0];
+  if (next === undefined) return null;
+  const [row, wanted] = [rowOf(config, next.member), wantedMember(scene.state, scene.desired, next.member)];
+  if (row === undefined || wanted === null) return null;
+  if (ready === undefined)
+    return { kind: 'wait', decision: wait('InitialSync', soon(scene), syncText(next), next.member.name) };
+  const promoted = { ...row, ...settings(configRow(next.member, wanted, row.host)) };
+  const rows = config.members.map((r) => (r.host === row.host ? promoted : r));
+  return {
+    kind: 'reconfig',
+    members: rows,
+    change: `${next.member.name} gets its vote${votes(config, rows)}`,
+    because: 'ScaleUp',
+  };
+}
+
+function syncText(view: MemberView): string {
+  const percent = view.database?.initialSyncPercent ?? null;
+  const how =
+    percent === null ? `is ${stateOf(view) ?? 'not reported'}` : `initial sync ${Math.round(percent)} %`;
+  return `${view.member.name} ${how}; it votes once it is at most ${LAG_LIMIT / 1000} s behind in two readings`;
+}
+
+// ── safety ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A6.4: a majority of the old and of the new voters is healthy, else the set could not go on after the change. */
+export function healthyMajorities(
+  members: readonly MemberView[],
+  before: readonly ConfigMember[],
+  after: readonly ConfigMember[],
+): boolean {
+  const healthy = new Set(members.filter((v) => isHealthy(v, members)).map((v) => memberHost(v.member)));
+  const enough = (rows: readonly ConfigMember[]): boolean =>
+    rows.filter((r) => r.votes === 1 && healthy.has(r.host)).length >= majority(votersOf(rows));
+  return enough(before) && enough(after);
+}
+
+function majorities(
+  scene: Scene,
+  members: readonly MemberView[],
+  config: ReplSetConfig,
+  after: readonly ConfigMember[],
+): Decision | null {
+  if (healthyMajorities(members, config.members, after)) return null;
+  const sick = members.filter((v) => !isHealthy(v, members)).map((v) => v.member.name);
+  return wait(
+    'WouldLoseMajority',
+    soon(scene),
+    `the set's members are not changed while ${sick.join(', ')} cannot be counted on`,
+  );
+}
+
+// ── members that have left ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** Takes down what has left, or what never joined (A6.7): the runtime, its absence observed, then its volume. */
+export const planRetirement: Planner = (scene) => {
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const leaving = scene.state.members.filter(
+    (m) => m.stage === 'removing' && pendingOf(scene.state, m.name) === null && isOut(scene, m),
+  );
+  const decisions = leaving.flatMap((member): Decision[] => {
+    const kind = member.serviceId !== null ? 'deleteRuntime' : 'deleteVolume';
+    const held = backingOff(scene, kind, member.name) ?? away(scene, member);
+    const help = helpNeeded(scene, kind, member.name);
+    if (held !== null) return help === null ? [held] : [held, help];
+    return [
+      act(
+        'ScaleDown',
+        [{ kind, member: member.name }],
+        kind === 'deleteRuntime' ? `take ${member.name} down` : `delete the volume of ${member.name}`,
+      ),
+    ];
+  });
+  return verdict(decisions, false);
+};
+
+/** Out of the configuration as the primary has it; before the set was initiated nobody is in. */
+export function isOut(scene: Pick<Scene, 'all' | 'state'>, member: MemberState): boolean {
+  const set = scene.state.replicaSets.find((r) => r.name === member.replicaSet);
+  if (member.activated === null || set?.stage === 'bootstrap') return true;
+  const config = configOf(scene.all.filter((v) => v.member.replicaSet === member.replicaSet));
+  return config !== null && rowOf(config, member) === undefined;
+}
+
+function away(scene: Scene, member: MemberState): Decision | null {
+  const host = scene.observed.hosts.find((h) => h.name === member.host);
+  if (member.host === null || host === undefined || host.connected) return null;
+  return wait(
+    'AgentNotConnected',
+    soon(scene),
+    `host ${member.host} is not connected; ${member.name} there is removed when it is back`,
+    member.name,
+  );
+}

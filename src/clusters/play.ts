@@ -1,0 +1,191 @@
+/** A set that plays along, for the tests of planners: steps work, members come back. */
+import { expect } from 'vitest';
+import type { DatabaseFacts, MemberStateName, ReplSetConfig } from './facts.ts';
+import { facts, running, seen } from './fixtures.ts';
+import { guard } from './guard.ts';
+import { plan } from './plan.ts';
+import { systemUsersHash } from './planners/users.ts';
+import { activatedSnapshot } from './snapshotInputs.ts';
+import { advance, applyOutcome, startStep } from './state.ts';
+import { initialConfig, memberHost } from './topology.ts';
+import type { Desired, MemberState, Observed, ObservedMember, State, Step, TlsMode } from './types.ts';
+
+/** A set that plays along: steps work, members come back, the highest index of the healthy ones is elected. */
+export class Play {
+  state: State;
+  desired: Desired;
+  states: (MemberStateName | null)[];
+  readonly lines: string[] = [];
+  now = 0;
+
+  constructor(want: Desired) {
+    this.desired = want;
+    this.state = running(want);
+    this.config = initialConfig(this.state, want) as ReplSetConfig;
+    this.states = want.members.map((_, i) => (i === 0 ? 'PRIMARY' : 'SECONDARY'));
+  }
+
+  /** The set's configuration once a test changes it. */
+  config: ReplSetConfig;
+
+  reading(): Observed {
+    const o = seen(
+      this.state,
+      this.desired,
+      this.state.members.map((m) => this.stateOf(m)),
+    );
+    const members = o.members.map((m) => {
+      const record = this.state.members.find((x) => x.name === m.name);
+      if (m.facts !== null && this.crashing.has(record?.index ?? -1)) {
+        const process = {
+          kind: 'exited',
+          since: 0,
+          exitCode: 2,
+          signal: null,
+          failures: 3,
+          nextStartAt: null,
+          message: 'Unrecognized option',
+        } as const;
+        return { ...m, facts: { ...m.facts, process, database: null } };
+      }
+      if (record === undefined) return m;
+      if (record.serviceId === null || record.activated === null)
+        return { ...m, facts: null, connected: false };
+      if (m.facts?.database?.kind !== 'reachable') return m;
+      if (!this.isIn(record)) return this.outsider(m, record);
+      const database = {
+        ...m.facts.database,
+        config: this.config,
+        binaryVersion: record.deployedVersion ?? '',
+        featureCompatibilityVersion: this.fcv,
+      };
+      return { ...m, facts: { ...m.facts, configVersion: record.activated?.configVersion ?? 0, database } };
+    });
+    return { ...o, members };
+  }
+  fcv = '8.0';
+  /** Members whose process ends as soon as it starts, though their agent reports them. */
+  crashing = new Set<number>();
+
+  /** One pass: gives what was done, or what is waited for. */
+  pass(): string {
+    this.now += 1000;
+    const o = this.reading();
+    this.state = advance(this.state, this.desired, o, this.now);
+    const p = plan(o, this.desired, this.state, this.now);
+    const step = p.act?.steps[0];
+    if (step === undefined)
+      return p.blocks[0] ? `blocked ${p.blocks[0].by}` : p.waits[0] ? `wait ${p.waits[0].on}` : 'converged';
+    const disruptive =
+      p.act?.steps.filter((x) => ['reload', 'upgrade', 'stepDown', 'reconfig'].includes(x.kind)) ?? [];
+    expect(disruptive.length, 'S2: one disruptive step').toBeLessThan(2);
+    for (const one of p.act?.steps ?? []) {
+      expect(guard(one, o, this.desired, this.state, this.now), one.kind).toBeNull();
+      this.perform(one);
+    }
+    return step.kind === 'reconfig' ? step.change : `${step.kind} ${'member' in step ? step.member : ''}`;
+  }
+
+  perform(step: Step): void {
+    const id = `s${this.now}`;
+    this.state = startStep(this.state, step, id, this.now);
+    if (step.kind === 'reconfig') {
+      expect(step.config.version).toBe(this.config.version + 1);
+      this.config = step.config;
+    }
+    this.infrastructure(step, id);
+    const i = 'member' in step ? (this.state.members.find((m) => m.name === step.member)?.index ?? -1) : -1;
+    if (step.kind === 'reload') {
+      const snapshot = activatedSnapshot(this.state, this.desired, step.configVersion, null);
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
+    }
+    if (step.kind === 'upgrade') {
+      this.state = applyOutcome(
+        this.state,
+        step,
+        id,
+        { kind: 'done', result: { operationId: id } },
+        this.now,
+      );
+      this.state = advance(
+        this.state,
+        this.desired,
+        { ...this.reading(), operations: { [id]: { kind: 'succeeded', result: {} } } },
+        this.now,
+      );
+    }
+    if (step.kind === 'reconcileSystemUsers') {
+      const usersHash = systemUsersHash({ desired: this.desired, state: this.state });
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { usersHash } }, this.now);
+    }
+    if (step.kind === 'stepDown') {
+      this.states[i] = 'SECONDARY';
+      const heirs = this.state.members.filter(
+        (m) => m.index !== i && m.stage !== 'removing' && this.isIn(m) && this.states[m.index] !== null,
+      );
+      this.states[heirs[0]?.index ?? i] = 'PRIMARY';
+    }
+    const modes = this.state.members.flatMap((m): TlsMode[] =>
+      m.activated === null ? [] : [m.activated.tlsMode],
+    );
+    const places = modes.map((m) => ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'].indexOf(m));
+    expect(Math.max(...places) - Math.min(...places), `S12: ${modes.join()}`).toBeLessThan(2);
+  }
+
+  toTheEnd(limit = 60): string[] {
+    for (let i = 0; i < limit; i++) {
+      const line = this.pass();
+      if (line === 'converged' || line.startsWith('blocked')) return [...this.lines, line];
+      this.lines.push(line);
+    }
+    return [...this.lines, 'did not converge'];
+  }
+
+  private stateOf(member: MemberState): MemberStateName | null {
+    const told = this.states[member.index];
+    if (told !== undefined) return told;
+    return this.isIn(member) ? 'SECONDARY' : 'STARTUP';
+  }
+
+  private isIn(member: MemberState): boolean {
+    return this.config.members.some((row) => row.host === memberHost(member));
+  }
+
+  private outsider(m: ObservedMember, record: MemberState): ObservedMember {
+    const database = {
+      ...(facts(record).database as Extract<DatabaseFacts, { kind: 'reachable' }>),
+      binaryVersion: record.deployedVersion ?? '',
+    };
+    return {
+      ...m,
+      facts: { ...facts(record), configVersion: record.activated?.configVersion ?? 0, database },
+    };
+  }
+
+  /** Imports, deployments and deletions succeed at once. */
+  private infrastructure(step: Step, id: string): void {
+    const succeed = (result: Record<string, string | number>): void => {
+      this.state = advance(
+        this.state,
+        this.desired,
+        { ...this.reading(), operations: { [id]: { kind: 'succeeded', result } } },
+        this.now,
+      );
+    };
+    if (step.kind === 'import') {
+      const index = Number(step.member.split('-').at(-1)) + 1;
+      succeed({
+        serviceId: `s-${step.member}`,
+        volumeId: `v-${step.member}`,
+        host: `db${index}`,
+        address: `db${index}`,
+        port: 27017,
+      });
+    }
+    if (step.kind === 'deploy' || step.kind === 'deleteRuntime' || step.kind === 'deleteVolume') succeed({});
+    if (step.kind === 'publish') {
+      const snapshot = activatedSnapshot(this.state, this.desired, step.configVersion, null);
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
+    }
+  }
+}
