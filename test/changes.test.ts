@@ -1,5 +1,5 @@
 /** Changes of a running set under a client that writes with majority concern all the while. */
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import type { MongoClient } from 'mongodb';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';

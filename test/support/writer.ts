@@ -23,12 +23,10 @@ export class MajorityWriter {
 
   private constructor(client: MongoClient) {
     this.#client = client;
-    this.#collection = client
-      .db('live')
-      .collection<{ _id: string }>('writes', {
-        writeConcern: { w: 'majority' },
-        readConcern: { level: 'majority' },
-      });
+    this.#collection = client.db('live').collection<{ _id: string }>('writes', {
+      writeConcern: { w: 'majority' },
+      readConcern: { level: 'majority' },
+    });
   }
 
   static async start(client: MongoClient): Promise<MajorityWriter> {
