@@ -66,4 +66,10 @@ export const ROOMS: readonly Room[] = [
     pure: false,
     purpose: 'the stand-in mongod: data, replication, wire, process',
   },
+  {
+    name: 'world',
+    imports: [...PURE, 'engine', 'provider', 'platforms', 'store', 'simulator'],
+    pure: false,
+    purpose: 'the deterministic world: virtual time, faults, checkers, seeds',
+  },
 ];

@@ -1,0 +1,256 @@
+/** Keeps one database process of a host as its snapshot says, by the rules of the agent's own supervisor. */
+import { type Millis, SECOND } from '../base/units.ts';
+import type { MemberSnapshot, ProcessFacts } from '../clusters/index.ts';
+import type { Machine, Run, ServiceRecord } from './machine.ts';
+import { type Exit, Mongod } from './mongod.ts';
+
+const RESTART_FIRST: Millis = 500;
+const RESTART_CAP: Millis = 30 * SECOND;
+const RAN_WELL: Millis = 10 * SECOND;
+const STOP_TIMEOUT: Millis = 45 * SECOND;
+
+export type Goal =
+  | { readonly kind: 'nothing' }
+  | { readonly kind: 'stopped'; readonly configVersion: number }
+  | { readonly kind: 'run'; readonly snapshot: MemberSnapshot; readonly record: ServiceRecord }
+  | { readonly kind: 'refused'; readonly message: string; readonly configVersion: number };
+
+export interface SupervisorOutside {
+  readonly changed: () => void;
+  /** Told before a running process is stopped, whatever for. */
+  readonly stops: (run: Run, why: string) => void;
+  readonly startMillis: () => Millis;
+}
+
+/** See the head of this file. */
+export class Supervisor {
+  configVersion = 0;
+  configError: string | null = null;
+  answering = false;
+  readonly #machine: Machine;
+  readonly #serviceId: string;
+  readonly #outside: SupervisorOutside;
+  #goal: Goal = { kind: 'nothing' };
+  #adopted = false;
+  #ended: { since: Millis; exit: Exit; nextStartAt: Millis | null } | null = null;
+  #failures = 0;
+  #stopping = false;
+  #gone: (() => void)[] = [];
+  #closed = false;
+  #cancelStart: () => void = () => {};
+
+  constructor(machine: Machine, serviceId: string, outside: SupervisorOutside) {
+    this.#machine = machine;
+    this.#serviceId = serviceId;
+    this.#outside = outside;
+  }
+
+  get run(): Run | null {
+    return this.#machine.runs.get(this.#serviceId) ?? null;
+  }
+
+  get stopping(): boolean {
+    return this.#stopping;
+  }
+
+  get facts(): ProcessFacts {
+    const { run } = this;
+    if (run !== null) {
+      const { pid } = run.mongod;
+      return this.answering
+        ? { kind: 'running', pid, since: run.since, adopted: this.#adopted }
+        : { kind: 'starting', pid, since: run.since };
+    }
+    if (this.#ended === null) return { kind: 'absent' };
+    const { since, exit, nextStartAt } = this.#ended;
+    const { code: exitCode, signal, message } = exit;
+    return { kind: 'exited', since, exitCode, signal, failures: this.#failures, nextStartAt, message };
+  }
+
+  /** Takes over a process that an earlier life of the agent started. */
+  adopt(): void {
+    const { run } = this;
+    if (run === null) return;
+    this.#adopted = true;
+    this.configVersion = run.confirmed ? run.configVersion : 0;
+  }
+
+  setGoal(goal: Goal, fresh: boolean): void {
+    this.#goal = goal;
+    if (fresh) {
+      this.#failures = 0;
+      this.configError = null;
+      if (this.#ended !== null) this.#ended.nextStartAt = this.#machine.near.timeline.now;
+    }
+    this.converge();
+  }
+
+  /** The database answered. */
+  confirm(): void {
+    const { run } = this;
+    if (run === null || this.answering) return;
+    this.answering = true;
+    this.configError = null;
+    run.confirmed = true;
+    this.configVersion = run.configVersion;
+    this.#outside.changed();
+  }
+
+  converge(): void {
+    if (this.#closed || this.#stopping) return;
+    const { run } = this;
+    const goal = this.#goal;
+    if (run !== null) {
+      if (goal.kind === 'run' && sameRun(run, goal)) this.#keep(run, goal.snapshot);
+      else this.#stop(run);
+    } else if (goal.kind === 'run') this.#startWhenDue(goal);
+    else this.#rest(goal);
+  }
+
+  #keep(run: Run, snapshot: MemberSnapshot): void {
+    if (run.configVersion === snapshot.configVersion) return;
+    run.configVersion = snapshot.configVersion;
+    if (this.answering) this.configVersion = snapshot.configVersion;
+    this.#outside.changed();
+  }
+
+  #rest(goal: Exclude<Goal, { kind: 'run' }>): void {
+    if (goal.kind === 'refused') {
+      this.#failures = Math.max(this.#failures, 1);
+      const exit = { code: null, signal: null, message: goal.message };
+      this.#ended = { since: this.#machine.near.timeline.now, exit, nextStartAt: null };
+    } else {
+      this.#ended = null;
+      this.#failures = 0;
+      if (goal.kind === 'stopped') this.configVersion = goal.configVersion;
+    }
+    for (const gone of this.#gone.splice(0)) gone();
+    this.#outside.changed();
+  }
+
+  // ── start ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #startWhenDue(goal: Extract<Goal, { kind: 'run' }>): void {
+    if (this.#ended?.nextStartAt === null) return;
+    const due = this.#ended?.nextStartAt ?? 0;
+    const { timeline } = this.#machine.near;
+    this.#cancelStart();
+    if (due > timeline.now) this.#cancelStart = timeline.at(due, () => this.converge());
+    else this.#start(goal);
+  }
+
+  #start({ snapshot, record }: Extract<Goal, { kind: 'run' }>): void {
+    const machine = this.#machine;
+    const { timeline } = machine.near;
+    const volume = machine.disk.volumes.get(record.volumeId);
+    if (volume === undefined || machine.diskFull) {
+      this.#failed({ code: null, signal: null, message: 'no space left on device' });
+      return;
+    }
+    this.#ended = null;
+    this.#adopted = false;
+    this.answering = false;
+    const mongod = new Mongod(
+      machine.near,
+      {
+        place: machine.name,
+        address: record.address,
+        port: snapshot.port,
+        setName: snapshot.replicaSet,
+        version: record.version ?? snapshot.version,
+        data: volume.data,
+        keyFile: snapshot.keyFile.reveal(),
+        tlsMode: snapshot.tlsMode,
+        caPem: snapshot.caPem,
+        refuses: badOption(snapshot.userConfig),
+        startMillis: this.#outside.startMillis(),
+        exited: (exit) => this.#processEnded(mongod, exit),
+        changed: () => machine.agent?.processSpoke(this.#serviceId),
+      },
+      1 + machine.near.rng.below(30_000),
+    );
+    machine.runs.set(this.#serviceId, {
+      mongod,
+      since: timeline.now,
+      version: record.version ?? '',
+      configVersion: snapshot.configVersion,
+      inputs: inputsOf(snapshot, record),
+      confirmed: false,
+    });
+    this.#outside.changed();
+  }
+
+  /** A process ends for the machine, whoever supervises it by then. */
+  #processEnded(mongod: Mongod, exit: Exit): void {
+    const run = this.#machine.runs.get(this.#serviceId);
+    if (run?.mongod !== mongod) return;
+    this.#machine.runs.delete(this.#serviceId);
+    this.#machine.agent?.processEnded(this.#serviceId, run, exit);
+  }
+
+  // ── end ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  exited(run: Run, exit: Exit): void {
+    const { now } = this.#machine.near.timeline;
+    const ranWell = this.answering && now - run.since >= RAN_WELL;
+    this.answering = false;
+    if (this.#stopping) {
+      this.#stopping = false;
+      this.#ended = null;
+      this.#outside.changed();
+      this.converge();
+      return;
+    }
+    if (ranWell) this.#failures = 0;
+    if (exit.code === 2) this.configError = exit.message;
+    this.#failed(exit, exit.code !== 2 && exit.code !== 62);
+  }
+
+  #failed(exit: Exit, retry = true): void {
+    const { now } = this.#machine.near.timeline;
+    this.#failures++;
+    const wait = Math.min(RESTART_CAP, RESTART_FIRST * 2 ** Math.min(10, this.#failures - 1));
+    this.#ended = { since: now, exit, nextStartAt: retry ? now + wait : null };
+    this.#outside.changed();
+    this.converge();
+  }
+
+  #stop(run: Run): void {
+    this.#stopping = true;
+    this.#outside.stops(run, this.#goal.kind === 'run' ? 'restart' : this.#goal.kind);
+    const { mongod } = run;
+    mongod.terminate();
+    this.#machine.near.timeline.after(STOP_TIMEOUT, () => mongod.kill());
+  }
+
+  /** Stops the process for good; calls when it is gone. */
+  stop(gone: () => void): void {
+    this.#gone.push(gone);
+    this.#goal = { kind: 'nothing' };
+    this.converge();
+  }
+
+  /** Lets go without touching the process. */
+  close(): void {
+    this.#closed = true;
+    this.#cancelStart();
+  }
+}
+
+const sameRun = (run: Run, { snapshot, record }: Extract<Goal, { kind: 'run' }>): boolean =>
+  run.inputs === inputsOf(snapshot, record);
+
+/** Everything that goes into a process's files: a change of it costs a restart. */
+function inputsOf(snapshot: MemberSnapshot, record: ServiceRecord): string {
+  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem } = snapshot;
+  const secrets = [snapshot.certificatePem.reveal(), snapshot.keyFile.reveal()];
+  const plain = [record.version, port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem];
+  return JSON.stringify([plain, secrets]);
+}
+
+/** The world's server knows every option but those named like this. */
+export const BAD_OPTION = 'noSuchOption';
+
+function badOption(config: MemberSnapshot['userConfig']): string | null {
+  return JSON.stringify(config).includes(BAD_OPTION) ? `unrecognised option '${BAD_OPTION}'` : null;
+}
