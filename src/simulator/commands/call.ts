@@ -13,10 +13,12 @@ import type {
   WriteOutcome,
 } from '../contracts.ts';
 import { ServerError } from '../contracts.ts';
+import { takeSlept } from '../data/javascript.ts';
 import { checkShape, maxTimeMillis, type Shape, toNumber } from './arguments.ts';
 import { checkWriteConcern, readLevel } from './concerns.ts';
 import { retryConflicts } from './conflicts.ts';
 import { fail, interruption, throwIfAborted } from './errors.ts';
+import { pause } from './notifier.ts';
 import { type CommandServices, createCommandServices } from './services.ts';
 import { enterRetryable, numberOf, type Session } from './sessions.ts';
 import {
@@ -120,8 +122,17 @@ async function runCommand(definition: CommandDefinition, context: CommandContext
   const writes = definition.access === 'write';
   if (writes) await unlocked(call);
   const reply = await (writes ? retryConflicts(call, () => definition.run(call)) : definition.run(call));
+  await sleepAsCodeDid(context.signal);
   await confirmLinearizable(call);
   return reply;
+}
+
+/** The client's code may have wanted to sleep while the command ran: it does now, where it can be interrupted. */
+async function sleepAsCodeDid(signal: AbortSignal): Promise<void> {
+  const slept = takeSlept();
+  if (slept === 0) return;
+  await pause(slept, signal);
+  throwIfAborted(signal);
 }
 
 /** Writes wait while `fsync` holds its lock. */

@@ -3,6 +3,7 @@ import type { Document } from 'bson';
 import { Long, Timestamp } from 'bson';
 import { MINUTE, SECOND } from '../../base/units.ts';
 import type { CommandContext, OpTime, ServerNode, Stamp } from '../contracts.ts';
+import { allowScripting } from '../data/javascript.ts';
 import { toNumber } from './arguments.ts';
 import { Cursors } from './cursors.ts';
 import { fail } from './errors.ts';
@@ -75,6 +76,7 @@ export function createCommandServices(node: ServerNode): CommandServices {
   const present = byNode.get(node);
   if (present) return present;
   const services = makeServices(node);
+  allowScripting(node.options['security']?.['javascriptEnabled'] !== false);
   byNode.set(node, services);
   return services;
 }

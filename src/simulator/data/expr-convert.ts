@@ -3,14 +3,7 @@ import { Decimal128, Double, Int32, type Long, ObjectId, type Timestamp } from '
 import { ServerError } from '../contracts.ts';
 import { isNumeric, isTruthy, toNumber, typeName, typeOf } from './bson.ts';
 import { decimalOfDouble, type Extended, exactOf, toDecimal } from './decimal.ts';
-import {
-  compileNamed,
-  isNullish,
-  located,
-  type OperatorCompiler,
-  type OperatorTable,
-  strict,
-} from './expr-types.ts';
+import { compileNamed, isNullish, type OperatorCompiler, type OperatorTable, strict } from './expr-types.ts';
 import { typeCodes } from './match-operators.ts';
 import { bigintOf, long } from './numbers.ts';
 
@@ -240,7 +233,4 @@ export const CONVERSIONS: OperatorTable = {
   $toString: shorthand(toText),
   $isNumber: strict(1, 1, ([value]) => isNumeric(value)),
   $type: strict(1, 1, ([value]) => typeName(value)),
-  $function: () => {
-    throw located(31264, '$function is not supported: the simulator has no JavaScript engine');
-  },
 };

@@ -15,7 +15,15 @@ import { LOGIC } from './expr-logic.ts';
 import { OBJECTS } from './expr-objects.ts';
 import { SETS } from './expr-sets.ts';
 import { STRINGS } from './expr-strings.ts';
-import { type Evaluator, located, type OperatorTable, type Scope, type Variables } from './expr-types.ts';
+import {
+  type Evaluator,
+  located,
+  namedOperands,
+  type OperatorTable,
+  type Scope,
+  type Variables,
+} from './expr-types.ts';
+import { compileFunction } from './javascript.ts';
 import { fieldOf } from './path.ts';
 
 export type { Evaluator, Scope, Variables } from './expr-types.ts';
@@ -35,8 +43,20 @@ const OPERATORS: OperatorTable = {
   $expr: (operand) => compileExpression(operand),
   $let: compileLet,
   $rand: () => () => Math.random(),
+  $function: compileFunctionCall,
   $meta: () => () => undefined,
 };
+
+function compileFunctionCall(operand: unknown): Evaluator {
+  const { body, args } = namedOperands(operand, '$function', ['body', 'args', 'lang'], []);
+  const values = compileExpression(args);
+  const call = compileFunction(body);
+  return (scope) => {
+    const given = values(scope);
+    if (!Array.isArray(given)) throw located(31266, 'The args field must be of type array');
+    return call(given);
+  };
+}
 
 /** Marks of `$redact`. */
 export const REDACT = { DESCEND: '$$DESCEND', PRUNE: '$$PRUNE', KEEP: '$$KEEP' } as const;

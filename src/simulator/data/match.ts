@@ -7,6 +7,7 @@ import { ServerError } from '../contracts.ts';
 import { isDocument, isTruthy, typeOf } from './bson.ts';
 import { type Collator, collatorOf } from './compare.ts';
 import { compileExpression, evaluate, scopeOf, type Variables } from './expression.ts';
+import { compileWhere } from './javascript.ts';
 import { compileJsonSchema } from './json-schema.ts';
 import { compileFieldOperator, equalityTest, type LeafMatcher, regexTest } from './match-operators.ts';
 import { type MatchDetails, pathOf, visitPath } from './path.ts';
@@ -68,6 +69,8 @@ function compileTopLevel(name: string, value: unknown, context: MatchContext): M
       return compileExpr(value, context);
     case '$jsonSchema':
       return compileJsonSchema(value);
+    case '$where':
+      return compileWhere(value);
     case '$comment':
       return undefined;
     case '$alwaysTrue':
@@ -87,9 +90,6 @@ function compileExpr(expression: unknown, { variables = {}, collator }: MatchCon
 }
 
 function refusedTopLevel(name: string): ServerError {
-  if (name === '$where') {
-    return new ServerError(2, 'BadValue', '$where is not supported: the simulator has no JavaScript engine');
-  }
   if (name === '$text') return new ServerError(27, 'IndexNotFound', 'text index required for $text query');
   return new ServerError(
     2,

@@ -17,7 +17,7 @@ export function buildInfo(version: string): Document {
     modules: [SIMULATOR_MODULE],
     simulator: true,
     allocator: 'system',
-    javascriptEngine: 'none',
+    javascriptEngine: 'mozjs',
     sysInfo: 'deprecated',
     versionArray: versionArrayOf(version),
     openssl: {
