@@ -157,6 +157,27 @@ test('L1 scale up and configuration together converge, and 1 → 3 → 1 too', (
   expect(small.config.members).toHaveLength(1);
 });
 
+test('A6.4 golden: the plan of 5 → 3 with a primary that leaves', () => {
+  const play = new Play(desired({}, 5));
+  play.states = ['SECONDARY', 'SECONDARY', 'SECONDARY', 'SECONDARY', 'PRIMARY'];
+  const { steps, converges } = preview({ ...play.reading(), services: null }, desired(), play.state, 0);
+  expect([
+    ...steps.map((l) => `${l.verb} ${l.targets.join(',')} · ${l.detail} · ${l.impact}`),
+    converges,
+  ]).toMatchInlineSnapshot(`
+    [
+      "stepDown orders-4 · orders-4 hands over; writes pause for an election · writes pause for an election",
+      "reconfig orders · orders-4 leaves: votes 5 → 4, majority 3 → 3 · nothing goes down",
+      "reconfig orders · orders-3 leaves: votes 4 → 3, majority 3 → 2 · nothing goes down",
+      "deleteRuntime orders-3 · take orders-3 down · these members go down",
+      "deleteVolume orders-3 · delete volume v-orders-3 with its data · cannot be undone",
+      "deleteRuntime orders-4 · take orders-4 down · these members go down",
+      "deleteVolume orders-4 · delete volume v-orders-4 with its data · cannot be undone",
+      true,
+    ]
+  `);
+});
+
 test('A6.3 golden: the plan of 3 → 5', () => {
   const play = new Play(desired());
   const lines = preview(play.reading(), desired({}, 5), play.state, 0).steps.map(
@@ -167,6 +188,9 @@ test('A6.3 golden: the plan of 3 → 5', () => {
       "import orders-3,orders-4 · make runtime and volume: db1:27018, db2:27018 · nothing goes down",
       "deploy orders-3,orders-4 · deploy 8.0.32-14 · nothing goes down",
       "publish orders-3,orders-4 · hand over configuration 1; the processes start with it · nothing goes down",
+      "reconfig orders · orders-3, orders-4 join without vote and priority · nothing goes down",
+      "reconfig orders · orders-3 gets its vote: votes 3 → 4, majority 2 → 3 · nothing goes down",
+      "reconfig orders · orders-4 gets its vote: votes 4 → 5, majority 3 → 3 · nothing goes down",
     ]
   `);
 });

@@ -6,6 +6,7 @@ import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type { ConfigMember, DatabaseFacts, MemberFacts, ReplSetConfig, ServiceFacts } from './facts.ts';
 import { guard } from './guard.ts';
+import { configOf, views } from './interpret.ts';
 import { plan } from './plan.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
@@ -15,6 +16,7 @@ import type {
   BlockReason,
   Decision,
   Desired,
+  MemberState,
   Observed,
   ObservedMember,
   State,
@@ -46,11 +48,18 @@ const MAX_ROUNDS = 200;
 /** All steps from this reading to the goal. */
 export function preview(observed: Observed, desired: Desired, state: State, now: Millis): Preview {
   const steps: PreviewStep[] = [];
-  let model: Model = { observed, state, initiated: null };
+  // A running cluster has no need to list its services; the model's are what its own steps make and remove.
+  let model: Model = { observed: { ...observed, services: observed.services ?? [] }, state, initiated: null };
   let at = now;
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const known = advance(model.state, desired, model.observed, at);
     const next = plan(model.observed, desired, known, at);
+    if (next.act === null && known !== model.state) {
+      // Nothing to do but look again: a member that has to be seen caught up twice, for one (A6.3).
+      model = { ...model, state: known };
+      at += 1000;
+      continue;
+    }
     if (next.act === null) {
       const refusals = next.blocks.map((b) => ({ by: b.by, detail: b.detail, fix: b.fix }));
       return {
@@ -216,6 +225,8 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
           ? { ...facts, database: { ...facts.database, binaryVersion: step.version } }
           : facts,
       );
+    case 'reconfig':
+      return reconfigured(model, step.config);
     case 'stepDown':
       return handedOver(model, step.member);
     case 'initiate':
@@ -255,10 +266,53 @@ function changed(model: Model, name: string, change: (facts: MemberFacts) => Mem
   return facts ? withMembers(model, [name], change(facts)) : model;
 }
 
+/** Every member knows the new configuration; one that joined has synced at once, one that left is alone. */
+function reconfigured(model: Model, config: ReplSetConfig): Model {
+  const replicaSetId = model.state.replicaSets[0]?.replicaSetId ?? 'preview';
+  const old = new Map(
+    model.observed.members
+      .flatMap((m) => (m.facts?.database?.kind === 'reachable' ? m.facts.database.peers : []))
+      .map((p) => [p.host, p]),
+  );
+  const peers = config.members.map(
+    (row) =>
+      old.get(row.host) ?? {
+        id: row._id,
+        host: row.host,
+        state: 'SECONDARY' as const,
+        healthy: true,
+        lagMillis: 0,
+        message: null,
+      },
+  );
+  return model.state.members.reduce<Model>(
+    (m, member) =>
+      changed(m, member.name, (facts) => {
+        if (facts.database?.kind !== 'reachable') return facts;
+        const inSet = config.members.some((row) => row.host === memberHost(member));
+        if (!inSet) return { ...facts, database: { ...facts.database, state: 'REMOVED' } };
+        const joined = facts.database.initiated
+          ? {}
+          : {
+              initiated: true,
+              setName: config._id,
+              replicaSetId,
+              state: 'SECONDARY' as const,
+              usersExist: true,
+              authenticated: true,
+            };
+        return { ...facts, database: { ...facts.database, ...joined, config, peers } };
+      }),
+    { ...model, initiated: config },
+  );
+}
+
 /** The next member of the set that could take over is primary. */
 function handedOver(model: Model, name: string): Model {
   const order = model.state.members.map((m) => m.name);
-  const heir = order[(order.indexOf(name) + 1) % order.length];
+  const stays = (member: string): boolean => memberOf(model.state, member)?.stage !== 'removing';
+  const heir =
+    order.filter((member) => member !== name).find(stays) ?? order[(order.indexOf(name) + 1) % order.length];
   const host = (member: string | undefined): string | null => {
     const record = member === undefined ? null : memberOf(model.state, member);
     return record === null ? null : memberHost(record);
@@ -307,7 +361,10 @@ const UNINITIATED: Extract<DatabaseFacts, { kind: 'reachable' }> = {
 };
 
 function started(model: Model, name: string, configVersion: number, desired: Desired): MemberFacts {
-  const resumed = model.state.replicaSets.every((r) => r.stage === 'ready');
+  const known = model.initiated ?? configOf(views(model.state, model.observed));
+  const host = memberHost(memberOf(model.state, name) as MemberState);
+  const joining = known !== null && !known.members.some((row) => row.host === host);
+  const resumed = model.state.replicaSets.every((r) => r.stage === 'ready') && !joining;
   const base: MemberFacts = {
     serviceId: memberOf(model.state, name)?.serviceId ?? name,
     configVersion,
