@@ -116,3 +116,24 @@ test(
   },
   LONG,
 );
+
+test(
+  'A6.3 A6.4 S5 3 → 5 → 3: new members vote when they have caught up; removed ones leave nothing',
+  async () => {
+    await write();
+    await change({ members: 5 });
+    expect(stack.mongods().length).toBe(5);
+    const admin = await stack.connect('live', 'clusterAdmin');
+    const votes = async (): Promise<unknown> => {
+      const { config } = await admin.db('admin').command({ replSetGetConfig: 1 });
+      return config.members.map((m: { votes: number; priority: number }) => [m.votes, m.priority]);
+    };
+    expect(await votes()).toEqual(Array.from({ length: 5 }, () => [1, 1]));
+    await change({ members: 3 });
+    expect(await votes()).toEqual(Array.from({ length: 3 }, () => [1, 1]));
+    await admin.close();
+    await stack.until(() => stack.mongods().length === 3, 'three processes');
+    expect(readdirSync(path.join(stack.agentDir(), 'volumes')).length).toBe(3);
+  },
+  LONG,
+);
