@@ -175,12 +175,12 @@ test(
     const get = await stack.belay(['get', 'mongodb', '--token', token]);
     expect([get.code, get.err]).toEqual([4, expect.stringMatching(/TokenExpired: [\s\S]*fix: /)]);
 
-    const invitation = await stack.server.api.request<{ token: string; caFingerprint: string }>(
-      'POST',
-      '/api/v1/join-tokens',
-      { body: { host: 'late', ttlSeconds: 1 } },
-    );
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    const invitation = await stack.server.api.request<{
+      token: string;
+      caFingerprint: string;
+      expiresAt: string;
+    }>('POST', '/api/v1/join-tokens', { body: { host: 'late', ttlSeconds: 1 } });
+    await stack.until(() => Date.now() > Date.parse(invitation.expiresAt), 'the join token has ended');
     const args = [
       'agent',
       '--data',

@@ -56,16 +56,13 @@ test.skipIf(missing !== undefined)(
       'the first one is at work',
     );
     first.process.kill('SIGKILL');
-    const killedAt = Date.now();
     stack.server = second;
     await stack.untilReady('handed-over');
-    const tookOver = Date.now() - killedAt;
     await stack.untilReady('shared');
     const all = await doneSteps(second.api, 'handed-over');
     const twice = all.filter((s, i) => all.indexOf(s) !== i && !s.startsWith('publish'));
     expect(twice).toEqual([]);
     expect(stack.mongods().length).toBe(6);
-    expect(tookOver).toBeLessThan(60_000);
 
     await stack.apply(user('shared'));
     await stack.untilPhase('shared-app', 'Ready', 'default', 'mongodbusers');

@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest';
+import { DAY } from '../base/units.ts';
+import type { MongoDBStatus } from '../model/index.ts';
+import { desired, host, running, seen } from './fixtures.ts';
+import { plan } from './plan.ts';
+import { startStep } from './state.ts';
+import { eventsFor, status } from './status.ts';
+import type { Desired, Observed, State } from './types.ts';
+
+const d = desired();
+const state = running(d);
+const HEALTHY = ['PRIMARY', 'SECONDARY', 'SECONDARY'] as const;
+const of = (
+  o: Observed,
+  now = 0,
+  more: { state?: State; want?: Desired; before?: MongoDBStatus } = {},
+): MongoDBStatus => {
+  const { state: record = state, want = d, before = null } = more;
+  const decided = plan(o, want, record, now);
+  return status({ observed: o, desired: want, state: record, plan: decided, now, warnings: [], before });
+};
+const condition = (is: MongoDBStatus, type: string) => is.conditions.find((c) => c.type === type);
+
+test('S15 Ready is said of the generation looked at, and only when all members are known to be healthy', () => {
+  const good = of(seen(state, d, HEALTHY), 0, { want: desired({ generation: 7 }) });
+  expect([good.phase, good.observedGeneration, condition(good, 'Ready')?.observedGeneration]).toEqual([
+    'Ready',
+    7,
+    7,
+  ]);
+  for (const states of [
+    ['PRIMARY', 'SECONDARY', null],
+    ['PRIMARY', 'SECONDARY', 'RECOVERING'],
+    ['SECONDARY', 'SECONDARY', 'SECONDARY'],
+  ] as const) {
+    const is = of(seen(state, d, states));
+    expect(is.phase, states.join()).not.toBe('Ready');
+    expect(condition(is, 'Ready')?.status, states.join()).toBe('False');
+  }
+});
+
+test('S15 a member nobody reports is unknown, with the time it was last seen; it is not counted as ready', () => {
+  const o = seen(state, d, ['PRIMARY', 'SECONDARY', null]);
+  const is = of({ ...o, members: o.members.map((m) => ({ ...m, observedAt: 86_400_000 })) });
+  expect(is.members.map((m) => m.health)).toEqual(['healthy', 'healthy', 'unknown']);
+  expect([is.readyMembers, is.members[2]?.lastSeen]).toEqual([2, '1970-01-02T00:00:00.000Z']);
+  expect(condition(is, 'Ready')?.reason).toBe('MemberUnreachable');
+});
+
+test('A7.4 how many more losses writes survive is said', () => {
+  const message = (states: Parameters<typeof seen>[2], members: number): string | undefined => {
+    const want = desired({}, members);
+    const record = running(want);
+    return of(seen(record, want, states), 0, { state: record, want }).message;
+  };
+  expect(message(['PRIMARY', 'SECONDARY', null], 3)).toMatch(/2 of 3 .* one more loss stops writes/);
+  expect(message(['SECONDARY', null, null], 3)).toMatch(/1 of 3 .* writes are stopped/);
+  expect(message([...HEALTHY, 'SECONDARY', null], 5)).toMatch(/4 of 5 .* 1 more may be lost/);
+});
+
+test('TLS-05 A9.7 the certificate that ends first is reported thirty days before, and when it has ended', () => {
+  const o = seen(state, d, HEALTHY);
+  const ending = (days: readonly number[]): Observed => ({
+    ...o,
+    members: o.members.map((m, i) => ({
+      ...m,
+      facts: m.facts && {
+        ...m.facts,
+        certificate: { notAfter: (days[i] as number) * DAY, fingerprint: 'f' },
+      },
+    })),
+  });
+  const says = (days: readonly number[]): unknown => {
+    const { reason, status: value } = condition(of(ending(days)), 'TLSCertificate') ?? {};
+    return [value, reason];
+  };
+  expect(says([90, 31, 60])).toEqual(['True', 'Valid']);
+  expect(says([90, 30, 60])).toEqual(['False', 'ExpiresSoon']);
+  expect(says([90, 60, 0])).toEqual(['False', 'Expired']);
+  expect(condition(of(o), 'TLSCertificate')?.reason).toBe('NotReported');
+  expect(condition(of(ending([90, 30, 60])), 'TLSCertificate')?.message).toContain('orders-1');
+});
+
+test('A15.1 members that share a host, or may share a machine, are said', () => {
+  const on = (
+    hosts: readonly string[],
+    known: readonly string[] = [...new Set(hosts)],
+  ): readonly string[] | undefined => {
+    const record = { ...state, members: state.members.map((m, i) => ({ ...m, host: hosts[i] as string })) };
+    const o = seen(record, d, HEALTHY);
+    const reported = [...new Set(hosts)].map((name, i) => host(name, { fingerprint: known[i] ?? null }));
+    return of({ ...o, hosts: reported }, 0, { state: record }).warnings;
+  };
+  expect(on(['db1', 'db2', 'db3'])).toEqual([]);
+  expect(on(['db1', 'db1', 'db1'])).toEqual([expect.stringContaining('losing it loses the set')]);
+  expect(on(['db1', 'db1', 'db2'])).toEqual([expect.stringContaining('host db1 carries more than one')]);
+  expect(on(['db1', 'db2', 'db3'], ['same', 'same', 'x'])).toEqual([
+    expect.stringContaining('the same machine'),
+  ]);
+  expect(on(['db1', 'db2', 'db3'], ['a', 'b'])).toEqual([expect.stringContaining('unknown')]);
+});
+
+test('B2.12 a cluster that waits for an operation has the same status at every look', () => {
+  const record = startStep(state, { kind: 'deploy', member: 'orders-2', version: d.version }, 'x', 0);
+  const o = seen(record, d, HEALTHY);
+  const first = of(o, 1_000, { state: record });
+  expect(of(o, 63_000, { state: record, before: first })).toEqual(first);
+  expect(JSON.stringify(first)).toContain('deploy of orders-2 runs');
+});
+
+test('A7.5 events: phases, primaries and members that went or came back, each once', () => {
+  const good = of(seen(state, d, HEALTHY));
+  const bad = of(seen(state, d, ['SECONDARY', 'PRIMARY', null]), 0, { before: good });
+  const reasons = (from: MongoDBStatus | null, to: MongoDBStatus): readonly string[] =>
+    eventsFor(from, to, 0).map((e) => `${e.type} ${e.reason}`);
+  expect(reasons(null, good)).toEqual(['Normal Ready', 'Normal PrimaryElected']);
+  expect(reasons(good, good)).toEqual([]);
+  expect(reasons(good, bad)).toEqual([
+    'Warning Degraded',
+    'Normal PrimaryElected',
+    'Warning MemberUnreachable',
+  ]);
+  expect(reasons(bad, good)).toEqual(['Normal Ready', 'Normal PrimaryElected', 'Normal MemberHealthy']);
+});

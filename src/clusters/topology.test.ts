@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest';
+import { desired, placed } from './fixtures.ts';
+import { initialState, withMember } from './state.ts';
+import { connectionString, hostPort, initialConfig, serviceHostname } from './topology.ts';
+
+test('A7.4 URI-02 IPv6 addresses stand in brackets, in the set’s configuration and in the connection string', () => {
+  expect([
+    hostPort('db1', 27017),
+    hostPort('10.0.0.1', 27017),
+    hostPort('fd00::1', 27017),
+    hostPort('[fd00::1]', 27017),
+  ]).toEqual(['db1:27017', '10.0.0.1:27017', '[fd00::1]:27017', '[fd00::1]:27017']);
+  const d = desired();
+  const state = withMember(placed(d), 'orders-1', { address: 'fd00::2', port: 27018 });
+  expect(initialConfig(state, d)?.members.map((m) => m.host)).toEqual([
+    'db1:27017',
+    '[fd00::2]:27018',
+    'db3:27017',
+  ]);
+  expect(connectionString(state, d)).toBe(
+    'mongodb://db1:27017,[fd00::2]:27018,db3:27017/?replicaSet=orders&tls=true',
+  );
+});
+
+test('TLS-08 the connection string asks for TLS exactly where members prefer or require it', () => {
+  const asks = (tlsMode: 'disabled' | 'allowTLS' | 'preferTLS' | 'requireTLS'): boolean => {
+    const d = desired({ tlsMode });
+    return connectionString(placed(d), d)?.includes('tls=true') ?? false;
+  };
+  expect([asks('disabled'), asks('allowTLS'), asks('preferTLS'), asks('requireTLS')]).toEqual([
+    false,
+    false,
+    true,
+    true,
+  ]);
+});
+
+test('A7.4 there is no connection string and no configuration until every member has its place', () => {
+  const d = desired();
+  expect([connectionString(initialState(d), d), initialConfig(initialState(d), d)]).toEqual([null, null]);
+  const some = withMember(placed(d), 'orders-2', { port: null });
+  expect([connectionString(some, d), initialConfig(some, d)]).toEqual([null, null]);
+});
+
+test('A5.1 CFG-01 a set is initiated with the votes, priorities, delays and tags the spec gives its members', () => {
+  const plain = { votes: 1, priority: 1, hidden: false, secondaryDelaySecs: 0, tags: {} } as const;
+  const members = [
+    { ...plain, priority: 5, tags: { rack: 'a' } },
+    plain,
+    { ...plain, votes: 0 as const, priority: 0, hidden: true, secondaryDelaySecs: 3600 },
+  ];
+  const d = desired({ members });
+  const config = initialConfig(placed(d), d);
+  expect(config?._id).toBe('orders');
+  expect(config?.version).toBe(1);
+  expect(config?.members).toMatchObject([
+    { _id: 0, host: 'db1:27017', votes: 1, priority: 5, tags: { rack: 'a' } },
+    { _id: 1, host: 'db2:27017', votes: 1, priority: 1 },
+    { _id: 2, host: 'db3:27017', votes: 0, priority: 0, hidden: true, secondaryDelaySecs: 3600 },
+  ]);
+});
+
+test('TEN-01 clusters of one name in two namespaces never share a service name', () => {
+  expect(serviceHostname({ namespace: 'default' }, 'orders-0')).toBe('orders-0');
+  expect(serviceHostname({ namespace: 'shop' }, 'orders-0')).not.toBe('orders-0');
+  expect(serviceHostname({ namespace: 'shop' }, 'orders-0')).not.toBe(
+    serviceHostname({ namespace: 'books' }, 'orders-0'),
+  );
+});
