@@ -109,10 +109,12 @@ const times = (count: number, what: string): string => `${count} ${what}${count 
 function effectOf(steps: PlanAnswer['steps']): string {
   const count = (word: string): number => steps.filter((s) => s.impact.includes(word)).length;
   const [down, restarts, elections] = [count('go down'), count('restarts'), count('election')];
+  const deletions = count('cannot be undone');
   const effects = [
     ...(down === 0 ? [] : [`members go down in ${down} of them`]),
     ...(restarts === 0 ? [] : [`${times(restarts, 'restart')}, at most one member down at a time`]),
     ...(elections === 0 ? [] : [times(elections, 'election')]),
+    ...(deletions === 0 ? [] : [`${times(deletions, 'volume')} deleted for good`]),
   ];
   return effects.length === 0 ? 'nothing goes down' : effects.join(', ');
 }
