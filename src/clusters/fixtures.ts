@@ -40,6 +40,7 @@ export const host = (name: string, change: Partial<ObservedHost> = {}): Observed
   address: name,
   connected: true,
   schedulable: true,
+  firstPort: null,
   fingerprint: name,
   executables: { mongod: ['8.0.32-14'] },
   memberCount: 0,

@@ -327,6 +327,11 @@ test('A4.9 placement: spread over hosts, next free ports, a taken fixed port and
       }),
     ),
   ).toEqual(['local:27017', 'local:27019', 'local:27020']);
+  expect(places(observed({ hosts: [host('local', { address: 'localhost', firstPort: 30_000 })] }))).toEqual([
+    'local:30000',
+    'local:30001',
+    'local:30002',
+  ]);
   const taken = plan(
     observed({ hosts: [host('db1', { portsTaken: [{ port: 27017, by: 'MongoDB default/other' }] })] }),
     desired({ port: 27017 }),

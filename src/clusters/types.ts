@@ -209,6 +209,8 @@ export interface ObservedHost {
   readonly address: string;
   readonly connected: boolean;
   readonly schedulable: boolean;
+  /** First port for members here (Host.spec.firstPort); null: the usual one. */
+  readonly firstPort: number | null;
   readonly fingerprint: string | null;
   readonly executables: Readonly<Record<string, readonly string[]>>;
   readonly memberCount: number;

@@ -3,6 +3,7 @@
  * on free ports, all killed at the end. Only what a user has is used: executables, the API, the official driver.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { createWriteStream, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import os from 'node:os';
@@ -49,6 +50,8 @@ export class Stack {
   readonly #options: StackOptions;
   readonly #processes = new Set<ChildProcess>();
   #spawned = 0;
+  /** Stacks of one machine keep out of each other's way, below the ports the system gives to clients. */
+  readonly #firstPort = 10_000 + 20 * randomInt(1_000);
   readonly #joined = new Map<string, string>();
   readonly #ports = new Map<string, { api: number; agents: number }>();
   server!: Server;
@@ -151,6 +154,14 @@ export class Stack {
         .catch(() => null);
       return (host?.status as { connected?: boolean } | undefined)?.connected === true;
     }, `agent ${name} connected`);
+    await this.server.api.request('PUT', objectPath('hosts', 'default', name), {
+      body: {
+        apiVersion: 'belay.dev/v1',
+        kind: 'Host',
+        metadata: { name },
+        spec: { firstPort: this.#firstPort },
+      },
+    });
     return child;
   }
 

@@ -123,7 +123,7 @@ function choosePort(scene: Scene, host: ObservedHost, used: Used): Result<number
       ),
     );
   }
-  return ok(firstFree(FIRST_PORT, taken, own));
+  return ok(firstFree(host.firstPort ?? FIRST_PORT, taken, own));
 }
 
 function firstFree(
