@@ -61,6 +61,28 @@ test('B3.2 B3.3 URI-02 URI-04 a user is created, confirmed by its own login, and
   await control.close();
 });
 
+test('URI-04 B3.3 a user whose own login does not work yet gets no connection string, says so, and is tried again', async () => {
+  const { clock, store, fleet, control, status, reason } = await ready();
+  const refusal = {
+    kind: 'refused',
+    code: 18,
+    codeName: 'AuthenticationFailed',
+    message: 'Authentication failed.',
+    class: 'credentials',
+  } as const;
+  fleet.hooks = { refuse: (command) => (command.kind === 'verifyLogin' ? refusal : null) };
+  await create(store, 'MongoDBUser', 'app', appUser({ connectionStringSecretName: 'app-uri' }));
+  await clock.advance(1 * SECOND);
+  expect([(await status('app'))?.phase, await reason('app')]).toEqual(['Pending', 'LoginNotConfirmed']);
+  expect(await control.secrets.get('users/default/app-uri/connectionString.standard')).toBeNull();
+  expect((await statusOf(store, 'orders'))?.phase).not.toBe('Failed');
+  fleet.hooks = {};
+  await clock.advance(5 * SECOND);
+  expect(await reason('app')).toBe('Applied');
+  expect(await control.secrets.get('users/default/app-uri/connectionString.standard')).not.toBeNull();
+  await control.close();
+});
+
 test('USR-11 user, cluster and password may come in any order; each says what it waits for', async () => {
   const rig = makeRig();
   const control = await rig.start('one');

@@ -1,0 +1,109 @@
+import { randomBytes, X509Certificate } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { DAY } from '../base/units.ts';
+import { type Desired, desiredFrom, initialState, type MemberState } from '../clusters/index.ts';
+import type { CertificateRequest } from '../engine/ports.ts';
+import { ManualClock } from '../engine/testing/clock.ts';
+import type { MongoDBSpec } from '../model/index.ts';
+import { openCertificateAuthority } from '../security/ca.ts';
+import { masterKeyFrom } from '../security/seal.ts';
+import { openSecrets } from '../security/secrets.ts';
+import { openMemoryStore } from '../store/memory.ts';
+import { Credentials } from './credentials.ts';
+import { admitted, replicaSet } from './testing/rig.ts';
+
+const UID = 'uid-1';
+
+function desired(change: Readonly<Record<string, unknown>> = {}): Desired {
+  const spec = admitted('MongoDB', 'orders', replicaSet(change)) as MongoDBSpec;
+  const metadata = { uid: UID, namespace: 'default', name: 'orders', generation: 1, deletionTimestamp: null };
+  return desiredFrom({ metadata, spec });
+}
+const member = (at: number, address: string): MemberState => ({
+  ...(initialState(desired()).members[at] as MemberState),
+  address,
+});
+
+async function scene() {
+  const clock = new ManualClock(Date.UTC(2030, 0, 1));
+  const store = openMemoryStore({ clock });
+  const secrets = await openSecrets(store, masterKeyFrom(randomBytes(32)));
+  const ca = await openCertificateAuthority(secrets, clock, { organization: 'Belay' });
+  const requests: CertificateRequest[] = [];
+  const issue = (request: CertificateRequest) => {
+    requests.push(request);
+    return ca.issue(request);
+  };
+  return { clock, secrets, requests, credentials: new Credentials(secrets, { ...ca, issue }) };
+}
+const parsed = (pem: { reveal(): string }): X509Certificate =>
+  new X509Certificate(
+    /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem.reveal())?.[0] ?? '',
+  );
+
+test('A9.7 a member’s certificate has every name it is reached by, and O and OU that all members of the cluster share', async () => {
+  const { credentials, clock, requests } = await scene();
+  const d = desired({ security: { tls: { additionalCertificateDomains: ['example.org'] } } });
+  const { pem } = await credentials.certificate(d, UID, member(0, 'db1.lan'), clock.now());
+  const certificate = parsed(pem);
+  for (const name of ['orders-0', 'db1.lan', 'localhost', 'orders-0.example.org'])
+    expect(certificate.checkHost(name), name).toBe(name);
+  for (const address of ['127.0.0.1', '::1']) expect(certificate.checkIP(address), address).toBe(address);
+  await credentials.certificate(d, UID, member(1, '10.0.0.2'), clock.now());
+  const subjects = requests.map(({ organization, organizationalUnit }) => [organization, organizationalUnit]);
+  expect(subjects).toEqual([
+    ['Belay', UID],
+    ['Belay', UID],
+  ]);
+  expect(requests[1]?.names).toContain('10.0.0.2');
+  expect(requests.every((r) => r.usages.includes('server') && r.usages.includes('client'))).toBe(true);
+});
+
+test('A9.7 A9.4 a certificate is kept until its names change or a month before it ends', async () => {
+  const { credentials, clock } = await scene();
+  const of = async (d: Desired, address: string, after = 0): Promise<string> =>
+    (await credentials.certificate(d, UID, member(0, address), clock.now() + after)).fingerprint;
+  const first = await of(desired(), 'db1');
+  expect(await of(desired(), 'db1')).toBe(first);
+  expect(await of(desired(), 'db1', 334 * DAY)).toBe(first);
+  const moved = await of(desired(), 'db9');
+  expect(moved).not.toBe(first);
+  const more = await of(desired({ security: { tls: { additionalCertificateDomains: ['x.org'] } } }), 'db9');
+  expect(more).not.toBe(moved);
+  expect(await of(desired(), 'db9')).toBe(more);
+  expect(await of(desired(), 'db9', 340 * DAY)).not.toBe(more);
+});
+
+test('A4.3 a marker is genuine only with the proof made for exactly this member of this cluster', async () => {
+  const { credentials } = await scene();
+  await credentials.ensure(UID);
+  await credentials.ensure('uid-2');
+  const marker = await credentials.marker('home', UID, 'orders-0', 'orders-0');
+  expect(await credentials.isGenuine(UID, marker)).toBe(true);
+  for (const change of [
+    { member: 'orders-1' },
+    { hostname: 'other' },
+    { installation: 'away' },
+    { proof: '' },
+    { proof: `${marker.proof.slice(0, -1)}_` },
+    { proof: (await credentials.marker('home', 'uid-2', 'orders-0', 'orders-0')).proof },
+  ])
+    expect(await credentials.isGenuine(UID, { ...marker, ...change }), JSON.stringify(change)).toBe(false);
+  expect(await credentials.isGenuine('never-made', marker)).toBe(false);
+});
+
+test('CRD-08 S10 secrets of a cluster are made once: asked for again they are the same; a lost one is not replaced', async () => {
+  const { credentials, secrets } = await scene();
+  await credentials.ensure(UID);
+  const all = async (): Promise<readonly string[]> => {
+    const names = await secrets.list(`clusters/${UID}/`);
+    return Promise.all(names.map(async (name) => `${name} ${(await secrets.get(name))?.reveal()}`));
+  };
+  const before = await all();
+  expect(before.length).toBeGreaterThanOrEqual(7);
+  await credentials.ensure(UID);
+  expect(await all()).toEqual(before);
+  expect(new Set(before.map((row) => row.split(' ')[1])).size).toBe(before.length);
+  await secrets.delete(`clusters/${UID}/users/`);
+  await expect(credentials.login(UID)).rejects.toMatchObject({ retry: 'later' });
+});
