@@ -66,6 +66,28 @@ test('when the feed breaks, everything is listed again: nothing is missed, delet
   await informer.close();
 });
 
+test('what is written while one kind after the other is listed is not missed', async () => {
+  const clock = new ManualClock();
+  const store = openMemoryStore({ clock });
+  const informer = new Informer({
+    store: {
+      watch: (query) => store.watch(query),
+      list: async (query) => {
+        if (query.kind === 'Second')
+          await store.create({ kind: 'First', namespace: 'default', name: 'between', spec: {} });
+        return store.list(query);
+      },
+    },
+    clock,
+    log: silentLog,
+    kinds: ['First', 'Second'],
+  });
+  await informer.open();
+  await settle();
+  expect(informer.all('First').map((object) => object.metadata.name)).toEqual(['between']);
+  await informer.close();
+});
+
 test('an older version than the one known is ignored', async () => {
   const { store, informer } = await scene();
   const old = await store.get(key('early'));
