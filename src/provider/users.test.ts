@@ -196,6 +196,17 @@ test('B3.5 two documents do not fight over one name: the older has it, the young
   await control.close();
 });
 
+test('B3.5 A5.2 a document that got past admission under the name of a system user is refused all the same', async () => {
+  const { clock, store, fleet, control, reason } = await ready();
+  const before = fleet.done.length;
+  const spec = { ...(admitted('MongoDBUser', 'thief', appUser()) as object), username: 'clusterAdmin' };
+  await store.create({ kind: 'MongoDBUser', namespace: 'default', name: 'thief', spec });
+  await clock.advance(MINUTE);
+  expect(await reason('thief')).toBe('ReservedName');
+  expect(fleet.done).toHaveLength(before);
+  await control.close();
+});
+
 test("B3.4 a secret of that name that is somebody else's is not overwritten", async () => {
   const { clock, store, control, reason } = await ready();
   await control.secrets.put('users/default/mine/connectionString.standard', secret('hands off'));
