@@ -173,6 +173,12 @@ function runValidate(call: Call): Document {
     throw fail(26, `Collection '${ns}' does not exist to validate.`);
   }
   if (info.type === 'view') throw fail(166, 'Cannot validate a view');
+  if (toBoolean(call.command['background']) && toBoolean(call.command['full'])) {
+    throw fail(
+      72,
+      'Running the validate command with { background: true } is not supported in conjunction with { full: true }',
+    );
+  }
   const documents = call.data.count(ns);
   const names = call.data.indexes(ns).map((index) => index['name'] as string);
   return {

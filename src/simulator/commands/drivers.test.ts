@@ -36,6 +36,8 @@ test('the profile is counted by a pipeline too', async () => {
   await fill('a', { _id: 1 });
   const pipeline = [{ $match: { 'command.comment': 'mine' } }, { $count: 'n' }];
   await server.ok('db', { find: 'a', comment: 'mine' });
+  await server.ok('db', { aggregate: 'a', pipeline: [{ $match: { a: '$b' } }], cursor: {} });
+  expect(await found({ find: 'system.profile', filter: { op: 'command' } })).not.toEqual([]);
   expect(await found({ aggregate: 'system.profile', pipeline, cursor: {} })).toEqual([{ n: 1 }]);
 });
 
@@ -84,4 +86,14 @@ test('the time-out fail point also meets the getMore of a limited query', async 
   await server.ok('admin', { configureFailPoint: 'maxTimeAlwaysTimeOut', mode: 'alwaysOn' });
   expect((await server.run('db', { getMore: limited, collection: 'a' }))['code']).toBe(50);
   await server.ok('db', { getMore: free, collection: 'a' });
+});
+
+test('a partial filter must be a filter; full and background validation do not go together', async () => {
+  for (const partialFilterExpression of [5, { x: { $nonsense: 3 } }, { $and: 5 }]) {
+    const indexes = [{ key: { x: 1 }, name: 'x_1', partialFilterExpression }];
+    expect((await server.run('db', { createIndexes: 'a', indexes }))['ok']).toBe(0);
+  }
+  await fill('a', { _id: 1 });
+  await server.ok('db', { validate: 'a', scandata: true, background: true });
+  expect((await server.run('db', { validate: 'a', full: true, background: true }))['code']).toBe(72);
 });

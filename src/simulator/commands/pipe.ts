@@ -4,5 +4,6 @@ import type { Call } from './call.ts';
 /** Sends documents through pipeline stages. */
 export function pipe(call: Call, documents: readonly Document[], stages: readonly Document[]): Document[] {
   if (stages.length === 0) return [...documents];
-  return call.data.aggregate(null, call.db, [{ $documents: documents }, ...stages]);
+  // As they are: what looks like an expression in them, a recorded pipeline for example, is none.
+  return call.data.aggregate(null, call.db, [{ $documents: { $literal: documents } }, ...stages]);
 }

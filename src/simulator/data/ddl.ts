@@ -332,8 +332,21 @@ function checkOptions(key: Document, options: Document): void {
       'cannot mix "partialFilterExpression" and "sparse" options',
     );
   }
-  if (isDocument(options['partialFilterExpression'])) compileFilter(options['partialFilterExpression']);
+  checkPartial(options['partialFilterExpression']);
   collatorOf(options['collation'] as Document | undefined);
+}
+
+/** Partial indexes take some operators only: an error tells which one is too much. */
+function checkPartial(filter: unknown): void {
+  if (filter === undefined) return;
+  if (!isDocument(filter)) {
+    throw new ServerError(
+      14,
+      'TypeMismatch',
+      `The field 'partialFilterExpression' must be an object, but got ${typeName(filter)}`,
+    );
+  }
+  compileFilter(filter);
 }
 
 /** Text and sphere indexes get the fields the server adds. */

@@ -25,6 +25,7 @@ import {
 } from './expr-types.ts';
 import { compileFunction } from './javascript.ts';
 import { fieldOf } from './path.ts';
+import { textScore } from './text-search.ts';
 
 export type { Evaluator, Scope, Variables } from './expr-types.ts';
 
@@ -44,7 +45,7 @@ const OPERATORS: OperatorTable = {
   $let: compileLet,
   $rand: () => () => Math.random(),
   $function: compileFunctionCall,
-  $meta: () => () => undefined,
+  $meta: (operand) => (scope) => (operand === 'textScore' ? textScore(scope.root) : undefined),
 };
 
 function compileFunctionCall(operand: unknown): Evaluator {

@@ -6,7 +6,7 @@ import { contextWithClock, refused } from './test-values.ts';
 
 afterEach(() => allowScripting(true));
 
-test('$where takes an expression, statements, a function or code with scope', () => {
+test('$where takes an expression, statements, a function or code, but no code with scope', () => {
   const document = { _id: 1, a: new Int32(5), day: new Date(0) };
   for (const code of [
     'this.a == 5',
@@ -14,12 +14,13 @@ test('$where takes an expression, statements, a function or code with scope', ()
     'var x = this.a; return x == 5',
     'function () { return this.a > 4; }',
     '(function() { return this.a === 5 && this.day.getTime() === 0 })',
-    new Code('this.a == wanted', { wanted: 5 }),
+    new Code('this.a == 5'),
   ]) {
     expect(compileWhere(code)(document)).toBe(true);
     expect(compileWhere(code)({ a: 1 })).toBe(false);
   }
   expect(refused(() => compileWhere(7)).code).toBe(2);
+  expect(refused(() => compileWhere(new Code('true', {}))).code).toBe(2);
   expect(refused(() => compileWhere('this is no code')).code).toBe(139);
   expect(refused(() => compileWhere('nobody.knows')({})).message).toContain('nobody is not defined');
 });

@@ -68,14 +68,11 @@ export function takeSlept(): Millis {
 /** Code ready to be called with documents. */
 type Callable = (self: unknown, args: readonly unknown[]) => unknown;
 
-/** Compiles the code of a `$where`, given as text, code or a function's text. Error: 2 when it is none; 139 when it does not parse. */
+/** Compiles the code of a `$where`, given as text or code without scope. Error: 2 when it is neither; 139 when it does not parse. */
 export function compileWhere(value: unknown): (document: Document) => boolean {
-  const source = typeof value === 'string' ? value : value instanceof Code ? value.code : undefined;
-  if (typeof source !== 'string') {
-    throw new ServerError(2, 'BadValue', '$where got bad type');
-  }
-  const scope = value instanceof Code ? (value.scope ?? {}) : {};
-  const call = compile(source, scope);
+  const plain = value instanceof Code && value.scope === null ? value.code : value;
+  if (typeof plain !== 'string') throw new ServerError(2, 'BadValue', '$where got bad type');
+  const call = compile(plain);
   return (document) => Boolean(call(document, []));
 }
 
@@ -85,15 +82,14 @@ export function compileFunction(body: unknown): (args: readonly unknown[]) => un
   if (source === undefined) {
     throw new ServerError(31432, 'Location31432', 'The body function must be a string or code');
   }
-  const call = compile(source, {});
+  const call = compile(source);
   return (args) => call(null, args);
 }
 
-function compile(source: string, scope: Document): Callable {
+function compile(source: string): Callable {
   if (!enabled) throw new ServerError(2, 'BadValue', 'no globalScriptEngine: JavaScript is disabled');
   const context = createContext(Object.create(null), { codeGeneration: { strings: false, wasm: false } });
   new Script(REALM).runInContext(context);
-  run(`for (const [name, value] of Object.entries(__read(${quoted(scope)}))) globalThis[name] = value;`);
   run(`globalThis.__code = ${functionText(source)};`);
   return (self, args) => {
     const text = run(`__write(__code.apply(__read(${quoted(self)}), __read(${quoted(args)})))`);

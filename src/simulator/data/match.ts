@@ -11,6 +11,7 @@ import { compileWhere } from './javascript.ts';
 import { compileJsonSchema } from './json-schema.ts';
 import { compileFieldOperator, equalityTest, type LeafMatcher, regexTest } from './match-operators.ts';
 import { type MatchDetails, pathOf, visitPath } from './path.ts';
+import { compileText, type TextIndex } from './text-search.ts';
 
 /** Tells whether a document matches; fills in the array position for the positional operator. */
 export type Matcher = (document: Document, details?: MatchDetails) => boolean;
@@ -20,6 +21,8 @@ export interface MatchContext {
   readonly collator?: Collator | undefined;
   /** Values of `$$name` inside `$expr`. */
   readonly variables?: Variables | undefined;
+  /** What `$text` searches. */
+  readonly text?: TextIndex | undefined;
 }
 
 /** {@link MatchContext} from command options. */
@@ -69,6 +72,8 @@ function compileTopLevel(name: string, value: unknown, context: MatchContext): M
       return compileExpr(value, context);
     case '$jsonSchema':
       return compileJsonSchema(value);
+    case '$text':
+      return compileText(value, context.text);
     case '$where':
       return compileWhere(value);
     case '$comment':
@@ -90,7 +95,6 @@ function compileExpr(expression: unknown, { variables = {}, collator }: MatchCon
 }
 
 function refusedTopLevel(name: string): ServerError {
-  if (name === '$text') return new ServerError(27, 'IndexNotFound', 'text index required for $text query');
   return new ServerError(
     2,
     'BadValue',

@@ -10,6 +10,7 @@ import { compileFilter, isOperatorDocument, type MatchContext, type Matcher, mat
 import { keyValues, type MatchDetails, pathOf, visitPath } from './path.ts';
 import { compileProjection, isPositionalProjection } from './project.ts';
 import { compileSort } from './sort.ts';
+import { textIndexOf } from './text-search.ts';
 
 /** A record that matched, with the array position of the match. */
 export interface Match {
@@ -32,7 +33,8 @@ export function contextFor(
   selection: Omit<Selection, 'filter'>,
 ): MatchContext {
   const collation = selection.collation ?? (collection?.options['collation'] as Document | undefined);
-  return matchContext({ collation, let: selection.let });
+  const text = collection && textIndexOf(collection.indexes.map(({ spec }) => spec));
+  return { ...matchContext({ collation, let: selection.let }), ...(text && { text }) };
 }
 
 /** Records that match, sorted if asked for, at most `limit`. A context given takes the place of the selection's collation and variables. */

@@ -4,8 +4,9 @@ import { ServerError } from '../contracts.ts';
 import { isDocument, render, toNumber } from './bson.ts';
 import { type Collator, compareValues } from './compare.ts';
 import { keyValues, pathOf } from './path.ts';
+import { textScore } from './text-search.ts';
 
-/** One key of a sort: the path and 1 or -1. */
+/** One key of a sort: the path and 1 or -1. No path means the text score. */
 interface SortKey {
   readonly path: readonly string[];
   readonly direction: number;
@@ -29,7 +30,7 @@ export function compileSort(
 function sortKeys(spec: Document): SortKey[] {
   return Object.entries(spec).flatMap(([name, value]): SortKey[] => {
     if (isDocument(value)) {
-      if ('$meta' in value) return [];
+      if ('$meta' in value) return value['$meta'] === 'textScore' ? [{ path: [], direction: -1 }] : [];
       throw new ServerError(
         17312,
         'Location17312',
@@ -58,6 +59,7 @@ function sortKeys(spec: Document): SortKey[] {
 /** The value a document is sorted by: of an array its least element ascending, its greatest descending. */
 function sortValue(document: Document, key: SortKey, collator: Collator | undefined): unknown {
   const [only] = key.path;
+  if (only === undefined) return textScore(document) ?? null;
   if (key.path.length === 1) {
     const value: unknown = Object.hasOwn(document, only!) ? document[only!] : null;
     if (!Array.isArray(value)) return value === undefined ? null : value;
