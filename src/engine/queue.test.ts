@@ -105,6 +105,36 @@ test('a failed pass is tried again with growing waits and starts over after a go
   expect(at).toEqual([0, 1, 3, 7, 15, 15, 16]);
 });
 
+test('L4 a slow key is not starved either: it gets its turn while healthy ones keep coming', async () => {
+  const { clock, queue, started, end } = bench({ parallelism: 1, slowParallelism: 1 });
+  queue.add('slow');
+  await clock.advance(2 * SECOND);
+  await end('slow', clock.now() + 60 * SECOND);
+  for (let i = 0; i < 6; i++) queue.add(`h${i}`);
+  queue.add('slow');
+  for (let i = 0; i < 3; i++) await end(`h${i}`);
+  expect(started.filter((k) => k === 'slow')).toHaveLength(2);
+  expect(started.slice(1, 4)).toEqual(expect.arrayContaining(['h0', 'h1']));
+});
+
+test('waits after failures begin anew also for a key that goes on being looked at', async () => {
+  const clock = new ManualClock();
+  const at: number[] = [];
+  const start = clock.now();
+  const fails = [true, true, true, false, true, true];
+  const queue = new WorkQueue({
+    clock,
+    work: async () => {
+      at.push((clock.now() - start) / SECOND);
+      if (fails[at.length - 1]) throw new Error('store is down');
+      return clock.now() + 10 * SECOND;
+    },
+  });
+  queue.add('a');
+  await clock.advance(30 * SECOND);
+  expect(at.slice(0, 7)).toEqual([0, 1, 3, 7, 17, 18, 20]);
+});
+
 test('closing starts nothing more and waits for what runs', async () => {
   const { queue, started, end, clock } = bench({ parallelism: 1 });
   queue.add('a');
