@@ -13,15 +13,30 @@ const forbidden = ROOMS.map((room) => ({
   from: { path: `^src/${room.name}/`, pathNot: tests },
   to: { path: '^src/', pathNot: [room.name, ...room.imports].map((name) => `^src/${name}/`) },
 }));
-forbidden.push({ name: 'no-circular', severity: 'error', from: { path: '^src/' }, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } });
+forbidden.push({
+  name: 'no-circular',
+  severity: 'error',
+  from: { path: '^src/' },
+  to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+});
 forbidden.push({
   name: 'pure',
   comment: 'pure rooms use no Node modules; zod and yaml are pure themselves',
   severity: 'error',
-  from: { path: `^src/(${ROOMS.filter((r) => r.pure).map((r) => r.name).join('|')})/`, pathNot: tests },
+  from: {
+    path: `^src/(${ROOMS.filter((r) => r.pure)
+      .map((r) => r.name)
+      .join('|')})/`,
+    pathNot: tests,
+  },
   to: { dependencyTypes: ['core', 'npm', 'npm-dev'], pathNot: 'node_modules/(zod|yaml)/' },
 });
-forbidden.push({ name: 'resolves', severity: 'error', from: { path: '^src/' }, to: { couldNotResolve: true } });
+forbidden.push({
+  name: 'resolves',
+  severity: 'error',
+  from: { path: '^src/' },
+  to: { couldNotResolve: true },
+});
 
 export default {
   forbidden,
@@ -29,6 +44,9 @@ export default {
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'types', 'default'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'types', 'default'],
+    },
   },
 };

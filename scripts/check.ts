@@ -6,7 +6,7 @@ const node = process.execPath;
 const CHECKS: readonly (readonly [string, readonly string[]])[] = [
   ['types', [node, tsc, '-p', 'tsconfig.json']],
   ['pure rooms', [node, tsc, '-p', 'tsconfig.pure.json']],
-  ['format and lint', ['node_modules/.bin/biome', 'ci', '--error-on-warnings']],
+  ['format and lint', ['node_modules/.bin/biome', 'ci', '--error-on-warnings', '--colors=off']],
   [
     'layers',
     [

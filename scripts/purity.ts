@@ -8,7 +8,10 @@ const FORBIDDEN: readonly (readonly [RegExp, string])[] = [
   [/\bnew Date\(\s*\)/, 'new Date()'],
   [/\bMath\.random\(/, 'Math.random()'],
   [/\b(setTimeout|setInterval|queueMicrotask)\(/, 'a timer'],
-  [/(?<![.\w])process\.(env|argv|exit|pid|cwd|std\w+|nextTick|hrtime|version|memoryUsage|on|kill)\b/, 'process'],
+  [
+    /(?<![.\w])process\.(env|argv|exit|pid|cwd|std\w+|nextTick|hrtime|version|memoryUsage|on|kill)\b/,
+    'process',
+  ],
 ];
 
 /** What in a source text breaks the rule, with line numbers. */
