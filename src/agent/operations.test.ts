@@ -262,6 +262,30 @@ test('S4 deletions: the runtime stops first and its volume stays; a volume goes 
   expect(readdirSync(layout.trash)).toEqual([]);
 });
 
+test('S4 a runtime is forgotten only when its process is gone: until then the volume counts as used', async () => {
+  let gone = (): void => {};
+  const stopService = (): Promise<void> =>
+    new Promise((resolve) => {
+      gone = resolve;
+    });
+  const { carryOut, operations, inventory, layout } = host({ stopService });
+  const ids = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() }));
+  const [serviceId, volumeId] = [ids['serviceId'] as string, ids['volumeId'] as string];
+  operations.start({ kind: 'deleteRuntime', id: 'o2', serviceId, clusterUid: 'uid-1' });
+  operations.start({ kind: 'deleteVolume', id: 'o3', volumeId, clusterUid: 'uid-1', member: 'orders-0' });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(operations.facts('o2').kind).toBe('running');
+  expect(operations.facts('o3')).toMatchObject({ kind: 'failed', code: 'VolumeInUse' });
+  expect([existsSync(layout.service(serviceId).folder), inventory.service(serviceId)?.id]).toEqual([
+    true,
+    serviceId,
+  ]);
+  gone();
+  await operations.settled();
+  expect(operations.facts('o2').kind).toBe('succeeded');
+  expect(inventory.service(serviceId)).toBeNull();
+});
+
 test('an id that climbs out of its folder is no id', async () => {
   const { carryOut, layout } = host();
   const climbing = spec({ volume: { ...spec().volume, id: '../services' } });

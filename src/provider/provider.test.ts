@@ -230,6 +230,30 @@ test('CRD-01 a system user that somebody dropped is made again', async () => {
   await control.close();
 });
 
+test('A5.4 credentials that no longer fit stop the repair and ask for a person by name', async () => {
+  const { clock, store, fleet, control } = await running();
+  fleet.meddle('orders-0', (users) => {
+    const admin = users.get('admin.userAdmin');
+    users.set('admin.userAdmin', { password: 'of somebody else', roles: admin?.roles ?? [] });
+    users.delete('admin.clusterMonitor');
+  });
+  await clock.advance(2 * SECOND);
+  const tried = (): number => fleet.done.length;
+  const status = await statusOf(store, 'orders');
+  expect(conditionOf(status, 'ManagedSystemUsers')).toMatchObject({
+    status: 'False',
+    reason: 'CredentialRepairRequired',
+  });
+  expect(conditionOf(status, 'Blocked')).toMatchObject({
+    status: 'True',
+    reason: 'CredentialRepairRequired',
+  });
+  const before = tried();
+  await clock.advance(5 * MINUTE);
+  expect(tried()).toBe(before);
+  await control.close();
+});
+
 test('L4 STK-06 a host that does not answer holds up its own cluster only', async () => {
   const rig = makeRig(['db1', 'db2', 'db3']);
   rig.fleet.hooks = {
