@@ -96,7 +96,7 @@ export class Channel implements Agents {
       if (this.#dead) return;
       const entry = this.#entries.get(host);
       const agent = this.#options.machines.get(host)?.agent ?? null;
-      if (agent === null || (entry?.agent ?? null) !== null) return;
+      if (agent === null || entry?.agent === agent) return;
       if (this.#reaches(host)) this.#hello(host, agent);
       else this.#tryConnect(host, RECONNECT);
     });
@@ -116,7 +116,10 @@ export class Channel implements Agents {
     const entry = this.#entries.get(host);
     if (entry === undefined || entry.agent === null) return;
     const agent = entry.agent;
-    const notice = this.#reaches(host) ? 2 : SILENCE;
+    // A machine without power sends no last word.
+    const { machines, rng } = this.#options;
+    const told = this.#reaches(host) && (machines.get(host)?.up === true || rng.chance(0.3));
+    const notice = told ? 2 : SILENCE - rng.below(15 * SECOND);
     this.#options.timeline.after(notice, () => entry.agent === agent && this.#disconnect(host, entry));
   }
 
@@ -146,6 +149,8 @@ export class Channel implements Agents {
       cancelSilence: () => {},
     };
     this.#entries.set(host, entry);
+    // A newer connection takes the place of one that nobody has missed yet.
+    for (const end of [...entry.open]) end();
     entry.agent = agent;
     entry.facts = machine.facts;
     entry.seenAt = clock.now();

@@ -52,6 +52,7 @@ export class ControlPlane {
   provider: RunningProvider | null = null;
   lives = 0;
   readonly #options: ControlPlaneOptions;
+  readonly #feeds = new Set<() => void>();
   #life: { alive: boolean; arrows: number | null; readonly close: () => void } | null = null;
 
   constructor(options: ControlPlaneOptions) {
@@ -79,6 +80,7 @@ export class ControlPlane {
       fate: storeFate,
       arrow: (what) => this.#arrow(life, what),
       alive: () => life.alive,
+      feeds: this.#feeds,
       committed: (batch) => this.#options.committed(this.name, batch),
     });
     const store = mutation.afterDoor?.(door) ?? door;
@@ -116,6 +118,12 @@ export class ControlPlane {
     timeline.promised = true;
     // A process that cannot open its store ends, and whoever looks after it starts it again.
     engine.open().catch(() => this.kill('it could not open'));
+  }
+
+  /** The feed of objects ends, as when a connection to a database is cut. */
+  breakFeed(): void {
+    this.#options.timeline.promised = true;
+    for (const end of [...this.#feeds]) end();
   }
 
   /** The process ends here and now: whatever it waits for never comes. */

@@ -19,6 +19,8 @@ export interface DoorOptions {
   /** One arrow of the executor's chain was reached; false: the process died here. */
   readonly arrow: (what: string) => boolean;
   readonly alive: () => boolean;
+  /** Ends of the watches that are open. */
+  readonly feeds: Set<() => void>;
   /** Told what was really committed. */
   readonly committed: (batch: Batch) => void;
 }
@@ -62,13 +64,25 @@ export function storeDoor(options: DoorOptions): Store {
   return new Proxy(store, {
     get: (target, name) => {
       const value = Reflect.get(target, name, target) as unknown;
-      if (typeof value !== 'function' || name === 'watch' || name === 'close') {
-        return typeof value === 'function' ? value.bind(target) : value;
-      }
+      if (typeof value !== 'function') return value;
+      if (name === 'watch') return (query: WatchQuery) => watch(store, query, options.feeds);
       const method = value.bind(target) as (...args: unknown[]) => unknown;
       return (...args: unknown[]) => call(String(name), method, args);
     },
   });
+}
+
+type WatchQuery = Parameters<Store['watch']>[0];
+
+function watch(store: Store, query: WatchQuery, feeds: Set<() => void>): ReturnType<Store['watch']> {
+  const broken = new AbortController();
+  const end = (): void => {
+    feeds.delete(end);
+    broken.abort();
+  };
+  feeds.add(end);
+  query.signal.addEventListener('abort', end);
+  return store.watch({ ...query, signal: broken.signal });
 }
 
 function wait(timeline: Timeline, millis: Millis): Promise<void> {

@@ -1,0 +1,35 @@
+/**
+ * S8: No secret bytes in logs, events, errors, state, metrics, API answers, argv or unencrypted rows (canary secrets are
+ * searched for in every sink).
+ */
+import { Buffer } from 'node:buffer';
+import { CANARY } from '../secrets.ts';
+import type { Checker } from '../stage.ts';
+
+export const canary: Checker = ({ world }) => {
+  const look = (where: string, value: unknown): void => {
+    const text = JSON.stringify(value) ?? '';
+    const at = text.indexOf(CANARY);
+    if (at >= 0) world.narrator.fail('S8', `a secret in ${where}: …${text.slice(Math.max(0, at - 60), at)}`);
+  };
+  return {
+    committed: (plane, batch) => look(`a write of ${plane}`, batch),
+    logged: (plane, message, fields) => look(`the log of ${plane}`, [message, fields]),
+    end: () => {
+      const { disk } = world.installation;
+      look('objects', [...disk.objects.values()]);
+      look('records', [...disk.states.values()]);
+      look('the journal', [...disk.journal.values()]);
+      look('events', [...disk.events.values()]);
+      look('settings', [...disk.settings.values()]);
+      for (const row of disk.sealed.values()) {
+        if (Buffer.from(row.sealed).includes(CANARY))
+          world.narrator.fail('S8', `row ${row.name} is not sealed`);
+      }
+      for (const machine of world.machines.values()) {
+        look(`facts of ${machine.name}`, [machine.facts, machine.agent?.items(), machine.agent?.services()]);
+        look(`operations of ${machine.name}`, [...machine.disk.operations.values()]);
+      }
+    },
+  };
+};

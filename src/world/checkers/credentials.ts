@@ -1,0 +1,34 @@
+/**
+ * S12: During rotations every pair of members has a common accepted credential at every moment.
+ *
+ * Also: every pair speaks a common TLS mode, in both directions.
+ */
+import { speaks } from '../mongod.ts';
+import type { Checker } from '../stage.ts';
+import { configOf, membersOf } from '../truth.ts';
+
+export const credentials: Checker = ({ world }) => ({
+  second: () => {
+    const uids = new Set<string>();
+    for (const machine of world.machines.values())
+      for (const { owner } of machine.disk.services.values()) if (owner !== null) uids.add(owner.clusterUid);
+    for (const uid of uids) {
+      if (configOf(world, uid) === null) continue;
+      const running = membersOf(world, uid).flatMap(({ mongod }) =>
+        mongod?.phase === 'listening' ? [mongod] : [],
+      );
+      for (const a of running) {
+        for (const b of running) {
+          if (a === b) continue;
+          if (a.options.keyFile !== b.options.keyFile)
+            world.narrator.fail('S12', `${a.host} and ${b.host} have different keyfiles`);
+          if (!speaks(a.options.tlsMode, b.options.tlsMode))
+            world.narrator.fail(
+              'S12',
+              `${a.host} (${a.options.tlsMode}) cannot speak to ${b.host} (${b.options.tlsMode})`,
+            );
+        }
+      }
+    }
+  },
+});

@@ -1,0 +1,37 @@
+/** All invariants that are watched, each in a file of its own. */
+import type { Checker } from '../stage.ts';
+import { canary } from './canary.ts';
+import { credentials } from './credentials.ts';
+import { epochs } from './epochs.ts';
+import { handsOff } from './handsOff.ts';
+import { initiation } from './initiation.ts';
+import { intents } from './intents.ts';
+import { majority } from './majority.ts';
+import { once } from './once.ts';
+import { oneAtATime } from './oneAtATime.ts';
+import { primaryLast } from './primaryLast.ts';
+import { ready } from './ready.ts';
+import { reconfigs } from './reconfigs.ts';
+import { versions } from './versions.ts';
+import { volumes } from './volumes.ts';
+import { waits } from './waits.ts';
+import { writes } from './writes.ts';
+
+export const CHECKERS: Readonly<Record<string, Checker>> = {
+  S1: majority,
+  S2: oneAtATime,
+  S3: primaryLast,
+  S4: volumes,
+  S5: reconfigs,
+  S6: initiation,
+  S7: versions,
+  S8: canary,
+  S9: epochs,
+  S10: once,
+  S11: handsOff,
+  S12: credentials,
+  S15: ready,
+  S16: intents,
+  L3: waits,
+  WRITES: writes,
+};

@@ -1,0 +1,48 @@
+/**
+ * S6: A set is initiated once; a member with data is never initiated or wiped because it looks empty.
+ */
+
+import type { Machine } from '../machine.ts';
+import type { Checker } from '../stage.ts';
+
+export const initiation: Checker = ({ world }) => {
+  /** Ids of sets by the cluster they were made for. */
+  const made = new Map<string, string>();
+  return {
+    deed: (machine, deed) => {
+      if (deed.kind !== 'run' || deed.command.kind !== 'initiate') return;
+      const volume = volumeOf(machine, deed.serviceId);
+      const run = machine.runs.get(deed.serviceId);
+      // An idempotent repetition finds the set and does nothing: only data without one is in danger.
+      if (volume?.data.hasUserData && run?.mongod.machine.config === null)
+        world.narrator.fail('S6', `${machine.name} initiates ${deed.serviceId}, which holds data`);
+    },
+    member: (mongod, outputs) => {
+      for (const output of outputs) {
+        const id = output.kind === 'saveConfig' ? output.config.settings.replicaSetId : null;
+        if (id === null) continue;
+        const uid = clusterOf(mongod.data);
+        if (uid === null) continue;
+        const known = made.get(uid);
+        made.set(uid, known ?? id);
+        if (known !== undefined && known !== id)
+          world.narrator.fail(
+            'S6',
+            `cluster ${uid} has a second set ${id} besides ${known}, on ${mongod.host}`,
+          );
+      }
+    },
+  };
+
+  function volumeOf(machine: Machine, serviceId: string) {
+    return machine.disk.volumes.get(machine.disk.services.get(serviceId)?.volumeId ?? '');
+  }
+  function clusterOf(data: unknown): string | null {
+    for (const machine of world.machines.values()) {
+      for (const volume of machine.disk.volumes.values()) {
+        if (volume.data === data) return volume.owner?.clusterUid ?? null;
+      }
+    }
+    return null;
+  }
+};

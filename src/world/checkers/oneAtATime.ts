@@ -1,0 +1,46 @@
+/**
+ * S2: At most one disruptive step in flight per replica set; never above the granted budget; also across controller
+ * restarts.
+ *
+ * In flight from the moment an agent stops a running member until that member is healthy again.
+ */
+import type { Millis } from '../../base/units.ts';
+import type { Mongod } from '../mongod.ts';
+import type { Checker } from '../stage.ts';
+import { clusterByUid, isHealthy, membersOf, primaryOf, quorumOf, specOf } from '../truth.ts';
+
+export const oneAtATime: Checker = ({ world }) => {
+  /** By cluster: the service that is down because of us, and since when. */
+  const down = new Map<string, Map<string, { readonly at: Millis; readonly old: Mongod }>>();
+  const settle = (uid: string): void => {
+    const open = down.get(uid);
+    if (open === undefined) return;
+    const primary = primaryOf(world, uid);
+    const members = membersOf(world, uid);
+    for (const [id, { old }] of open) {
+      const member = members.find(({ record }) => record.id === id);
+      const back = member?.mongod !== old && isHealthy(member?.mongod ?? null, primary);
+      if (member === undefined || back) open.delete(id);
+    }
+  };
+  return {
+    deed: (machine, deed) => {
+      if (deed.kind !== 'stop' || deed.record?.owner == null) return;
+      const { clusterUid, member } = deed.record.owner;
+      const object = clusterByUid(world, clusterUid);
+      if (object === null || object.metadata.deletionTimestamp !== null || specOf(object).suspend) return;
+      const quorum = quorumOf(world, clusterUid);
+      if (quorum === null || !quorum.voters.includes(deed.run.mongod.host)) return;
+      settle(clusterUid);
+      const open = down.get(clusterUid) ?? new Map();
+      down.set(clusterUid, open);
+      const others = [...open.keys()].filter((id) => id !== deed.record?.id);
+      open.set(deed.record.id, { at: world.timeline.now, old: deed.run.mongod });
+      if (others.length > 0)
+        world.narrator.fail('S2', `${machine.name} stops ${member} while ${others.join(', ')} is down by us`);
+    },
+    second: () => {
+      for (const uid of down.keys()) settle(uid);
+    },
+  };
+};

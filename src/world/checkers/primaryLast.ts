@@ -1,0 +1,37 @@
+/**
+ * S3: A primary is restarted or removed only after stepping down to a caught-up electable member.
+ *
+ * A member that became primary a moment ago could not be known as one.
+ */
+import { type Millis, SECOND } from '../../base/units.ts';
+import type { Checker } from '../stage.ts';
+import { clusterByUid, quorumOf, specOf } from '../truth.ts';
+
+const KNOWN_AFTER: Millis = 5 * SECOND;
+
+export const primaryLast: Checker = ({ world, troubled }) => {
+  const since = new Map<string, Millis>();
+  return {
+    member: (mongod) => {
+      if (!mongod.writable) since.delete(mongod.host);
+      else if (!since.has(mongod.host)) since.set(mongod.host, world.timeline.now);
+    },
+    deed: (machine, deed) => {
+      if (deed.kind !== 'stop' || deed.record?.owner == null) return;
+      const { mongod } = deed.run;
+      const { clusterUid } = deed.record.owner;
+      const object = clusterByUid(world, clusterUid);
+      if (object === null || object.metadata.deletionTimestamp !== null) return;
+      const spec = specOf(object);
+      if (spec.suspend || spec.maintenance.interruption === 'Allowed') return;
+      const at = since.get(mongod.host);
+      const { now } = world.timeline;
+      if (!mongod.writable || at === undefined || now - at < KNOWN_AFTER) return;
+      // Readings of a machine in trouble are old without anybody's fault.
+      if (now - (troubled.get(machine.name) ?? 0) < 60 * SECOND) return;
+      const quorum = quorumOf(world, clusterUid);
+      if ((quorum?.voters.length ?? 1) < 2) return;
+      world.narrator.fail('S3', `${machine.name} stops ${mongod.host}, the primary, for ${deed.why}`);
+    },
+  };
+};

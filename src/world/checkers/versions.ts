@@ -1,0 +1,34 @@
+/**
+ * S7: Version order and one major step; FCV only when all binaries run it and someone asked.
+ */
+import { majorOf } from '../../model/index.ts';
+import type { Checker } from '../stage.ts';
+import { membersOf } from '../truth.ts';
+
+export const versions: Checker = ({ world }) => {
+  const seen = new Map<string, string | null>();
+  return {
+    second: () => {
+      for (const machine of world.machines.values()) {
+        for (const { owner } of machine.disk.services.values()) {
+          if (owner === null) continue;
+          const running = membersOf(world, owner.clusterUid).flatMap(({ mongod }) => mongod ?? []);
+          const majors = running.map((mongod) => majorOf(mongod.options.version) ?? 0);
+          if (Math.max(...majors) - Math.min(...majors) > 1)
+            world.narrator.fail('S7', `members of ${owner.clusterUid} run majors ${majors.join(', ')}`);
+          for (const { data, host } of running) {
+            const before = seen.get(host);
+            seen.set(host, data.fcv);
+            if (before == null || data.fcv === before) continue;
+            const behind = majors.filter((major) => major < (majorOf(data.fcv ?? '') ?? 0));
+            if (behind.length > 0)
+              world.narrator.fail(
+                'S7',
+                `${host} has FCV ${data.fcv} while members run major ${behind.join(', ')}`,
+              );
+          }
+        }
+      }
+    },
+  };
+};

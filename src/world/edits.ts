@@ -1,0 +1,94 @@
+/** What people want over time: documents they write, through the same checks as the API's. */
+import type { Rng } from '../base/rng.ts';
+import { type Millis, SECOND } from '../base/units.ts';
+import type { ClusterPlan } from './scenario.ts';
+
+export type EditKind =
+  | { readonly kind: 'user'; readonly user: string }
+  | { readonly kind: 'userRoles'; readonly user: string }
+  | { readonly kind: 'password'; readonly user: string }
+  | { readonly kind: 'dropUser'; readonly user: string }
+  | { readonly kind: 'suspend'; readonly on: boolean }
+  | { readonly kind: 'pause'; readonly on: boolean }
+  | { readonly kind: 'delete' }
+  | { readonly kind: 'recreate' }
+  | { readonly kind: 'roles' }
+  | { readonly kind: 'members'; readonly members: number }
+  | { readonly kind: 'config'; readonly value: number; readonly bad: boolean }
+  | { readonly kind: 'tls'; readonly mode: ClusterPlan['tlsMode'] }
+  | { readonly kind: 'memory'; readonly gib: number }
+  | { readonly kind: 'version'; readonly version: string };
+
+export type Edit = EditKind & { readonly at: Millis; readonly cluster: string };
+
+/** Draws what is wanted of every cluster; what is turned on is turned off again, or left. */
+export function drawEdits(rng: Rng, clusters: readonly ClusterPlan[], calmAt: Millis): readonly Edit[] {
+  const edits: Edit[] = [];
+  for (const cluster of clusters) {
+    const add = (at: Millis, edit: EditKind): void => {
+      if (at < calmAt) edits.push({ ...edit, at, cluster: cluster.name });
+    };
+    for (let user = 0; user < cluster.users; user++)
+      add(cluster.createdAt + rng.below(5 * SECOND), { kind: 'user', user: `app${user}` });
+    const count = rng.below(5);
+    for (let index = 0; index < count; index++) {
+      const at = cluster.createdAt + 200 + rng.below(rng.chance(0.4) ? 6 * SECOND : calmAt);
+      drawOne(rng, cluster, at, add);
+    }
+  }
+  return edits.sort((a, b) => a.at - b.at);
+}
+
+function drawOne(
+  rng: Rng,
+  cluster: ClusterPlan,
+  at: Millis,
+  add: (at: Millis, edit: EditKind) => void,
+): void {
+  const user = `app${rng.below(Math.max(1, cluster.users))}`;
+  const later = at + 500 + rng.below(20 * SECOND);
+  switch (rng.below(13)) {
+    case 0:
+      add(at, { kind: 'user', user: `late${rng.below(3)}` });
+      return;
+    case 1:
+      add(at, { kind: 'userRoles', user });
+      return;
+    case 2:
+      add(at, { kind: 'password', user });
+      return;
+    case 3:
+      add(at, { kind: 'dropUser', user });
+      return;
+    case 4:
+      add(at, { kind: 'suspend', on: true });
+      if (rng.chance(0.8)) add(later, { kind: 'suspend', on: false });
+      return;
+    case 5:
+      add(at, { kind: 'pause', on: true });
+      if (rng.chance(0.8)) add(later, { kind: 'pause', on: false });
+      return;
+    case 6:
+      add(at, { kind: 'delete' });
+      if (rng.chance(0.5)) add(later, { kind: 'recreate' });
+      return;
+    case 7:
+      add(at, { kind: 'roles' });
+      return;
+    case 8:
+      add(at, { kind: 'members', members: rng.pick([1, 3, 3, 5, 7]) });
+      return;
+    case 9:
+      add(at, { kind: 'config', value: 1 + rng.below(4), bad: rng.chance(0.15) });
+      if (rng.chance(0.5)) add(later, { kind: 'config', value: 1 + rng.below(4), bad: false });
+      return;
+    case 10:
+      add(at, { kind: 'tls', mode: rng.pick(['disabled', 'allowTLS', 'preferTLS', 'requireTLS']) });
+      return;
+    case 11:
+      add(at, { kind: 'memory', gib: 1 + rng.below(4) });
+      return;
+    default:
+      add(at, { kind: 'version', version: rng.pick(['8.0.32-14', '8.0.29-13', '7.0.43-23']) });
+  }
+}

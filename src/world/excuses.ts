@@ -1,0 +1,35 @@
+/** When a block is the truth: each reason with what must really be the case for it. */
+import type { StoredObject } from '../engine/ports.ts';
+import type { Stage } from './stage.ts';
+import { membersWanted, specOf } from './truth.ts';
+
+type Excuse = (stage: Stage, object: StoredObject) => boolean;
+
+const wished = (stage: Stage, object: StoredObject, ...kinds: readonly string[]): boolean =>
+  stage.people.wishes.some(({ cluster, what }) => cluster === object.metadata.name && kinds.includes(what));
+
+const planOf = (stage: Stage, object: StoredObject) =>
+  stage.scenario.clusters.find(({ name }) => name === object.metadata.name);
+
+const interruptionAllowed = (object: StoredObject): boolean =>
+  specOf(object).maintenance.interruption === 'Allowed';
+
+const EXCUSES: Readonly<Record<string, Excuse>> = {
+  Paused: (_, object) => specOf(object).paused,
+  // Changes of a running set that are not carried out yet.
+  UnsupportedChange: (stage, object) =>
+    wished(stage, object, 'members', 'config', 'tls', 'memory', 'version'),
+  OwnershipConflict: (stage, object) => planOf(stage, object)?.squatted === true,
+  CredentialRepairRequired: (stage) => stage.storm.meddled.has('changeAdmin'),
+  // A port that only somebody else's service has.
+  PortTaken: (stage) => stage.scenario.clusters.some(({ squatted }) => squatted),
+  NoExecutables: (stage, object) =>
+    stage.scenario.hosts.some(({ versions }) => !versions.includes(specOf(object).version ?? '')),
+  SnapshotRejected: (stage, object) => wished(stage, object, 'config'),
+  // One member cannot be restarted without an interruption that the spec does not allow.
+  WouldInterrupt: (_, object) => membersWanted(object) < 3 && !interruptionAllowed(object),
+};
+
+/** Whether this block tells the truth about the world. */
+export const excused = (stage: Stage, object: StoredObject, reason: string): boolean =>
+  EXCUSES[reason]?.(stage, object) ?? false;

@@ -1,0 +1,163 @@
+/** What goes wrong, as plain data: single misfortunes with a beginning and an end, and rates of small ones. */
+import type { Rng } from '../base/rng.ts';
+import { MINUTE, type Millis, SECOND } from '../base/units.ts';
+
+export type FaultKind =
+  | { readonly kind: 'hostCrash'; readonly host: string; readonly millis: Millis }
+  | { readonly kind: 'agentCrash'; readonly host: string; readonly millis: Millis }
+  | { readonly kind: 'processKill'; readonly host: string; readonly which: number }
+  | {
+      readonly kind: 'cutAgent';
+      readonly plane: number;
+      readonly host: string;
+      readonly millis: Millis;
+      readonly silently: boolean;
+    }
+  | { readonly kind: 'cutHosts'; readonly a: string; readonly b: string; readonly millis: Millis }
+  | { readonly kind: 'isolate'; readonly host: string; readonly millis: Millis; readonly silently: boolean }
+  | { readonly kind: 'slowHost'; readonly host: string; readonly millis: Millis; readonly by: Millis }
+  | { readonly kind: 'staleLooks'; readonly host: string; readonly millis: Millis; readonly by: Millis }
+  | { readonly kind: 'diskFull'; readonly host: string; readonly millis: Millis }
+  | { readonly kind: 'planeKill'; readonly plane: number }
+  | { readonly kind: 'clockJump'; readonly plane: number; readonly by: Millis }
+  | { readonly kind: 'store'; readonly how: 'slow' | 'failing' | 'full'; readonly millis: Millis }
+  | { readonly kind: 'feedBreaks'; readonly plane: number }
+  | { readonly kind: 'stepDowns'; readonly cluster: string; readonly times: number }
+  | { readonly kind: 'meddle'; readonly cluster: string; readonly how: Meddling }
+  | { readonly kind: 'copies'; readonly millis: Millis };
+export type Meddling =
+  | 'dropMonitor'
+  | 'changeBackup'
+  | 'dropRole'
+  | 'changeAdmin'
+  | 'dropAppUser'
+  | 'priorities';
+export type Fault = FaultKind & { readonly at: Millis };
+
+/** Chances of small misfortunes, each on its own in many calls. */
+export interface Rates {
+  readonly requestLost: number;
+  readonly answerLost: number;
+  readonly doubled: number;
+  readonly held: number;
+  readonly operationFails: number;
+  readonly operationSlow: number;
+  readonly operationForgotten: number;
+  readonly storeAnswerLost: number;
+  readonly storeSlow: number;
+  /** Chance that a life of a control plane ends at one of its first arrows. */
+  readonly deaths: number;
+}
+
+export interface FaultContext {
+  readonly hosts: readonly string[];
+  readonly clusters: readonly string[];
+  readonly planes: number;
+  readonly calmAt: Millis;
+  /** When something is wanted: misfortunes like to come then. */
+  readonly moments: readonly Millis[];
+}
+
+/** Many seeds have one kind of trouble, some have all, some have none. */
+export function drawRates(rng: Rng): Rates {
+  const maybe = (chance: number, most: number): number => (rng.chance(chance) ? rng.next() * most : 0);
+  return {
+    requestLost: maybe(0.2, 0.2),
+    answerLost: maybe(0.3, 0.3),
+    doubled: maybe(0.3, 0.5),
+    held: maybe(0.2, 0.1),
+    operationFails: maybe(0.25, 0.4),
+    operationSlow: maybe(0.25, 0.3),
+    operationForgotten: maybe(0.1, 0.2),
+    storeAnswerLost: maybe(0.15, 0.1),
+    storeSlow: maybe(0.2, 0.3),
+    deaths: maybe(0.35, 1),
+  };
+}
+
+export function drawFaults(rng: Rng, context: FaultContext): readonly Fault[] {
+  const count = rng.chance(0.1) ? 0 : rng.below(7);
+  const kinds = shuffled(rng, KINDS).slice(0, 1 + rng.below(5));
+  const faults: Fault[] = [];
+  for (let index = 0; index < count; index++) {
+    const near = rng.chance(0.6) ? rng.pick(context.moments) : rng.below(context.calmAt);
+    const at = Math.min(context.calmAt - 100, near + rng.below(rng.chance(0.5) ? 2 * SECOND : 8 * SECOND));
+    faults.push({ ...drawOne(rng, rng.pick(kinds), context), at });
+  }
+  return faults.sort((a, b) => a.at - b.at);
+}
+
+const KINDS: readonly FaultKind['kind'][] = [
+  'hostCrash',
+  'agentCrash',
+  'processKill',
+  'cutAgent',
+  'cutHosts',
+  'isolate',
+  'slowHost',
+  'staleLooks',
+  'diskFull',
+  'planeKill',
+  'clockJump',
+  'store',
+  'feedBreaks',
+  'stepDowns',
+  'meddle',
+  'copies',
+];
+
+function shuffled<T>(rng: Rng, items: readonly T[]): readonly T[] {
+  return items
+    .map((item) => ({ item, order: rng.next() }))
+    .sort((a, b) => a.order - b.order)
+    .map(({ item }) => item);
+}
+
+function drawOne(rng: Rng, kind: FaultKind['kind'], context: FaultContext): FaultKind {
+  const host = rng.pick(context.hosts);
+  const plane = rng.below(context.planes);
+  const cluster = rng.pick(context.clusters);
+  const millis = 300 + rng.below(rng.chance(0.5) ? 5 * SECOND : 30 * SECOND);
+  const silently = rng.chance(0.5);
+  switch (kind) {
+    case 'hostCrash':
+    case 'agentCrash':
+    case 'diskFull':
+      return { kind, host, millis };
+    case 'processKill':
+      return { kind, host, which: rng.below(7) };
+    case 'cutAgent':
+      return { kind, plane, host, millis, silently };
+    case 'cutHosts':
+      return { kind, a: host, b: rng.pick(context.hosts), millis };
+    case 'isolate':
+      return { kind, host, millis, silently };
+    case 'slowHost':
+      return { kind, host, millis, by: 50 + rng.below(2 * SECOND) };
+    case 'staleLooks':
+      return { kind, host, millis, by: 200 + rng.below(6 * SECOND) };
+    case 'planeKill':
+      return { kind, plane };
+    case 'clockJump':
+      return { kind, plane, by: (rng.chance(0.5) ? 1 : -1) * (SECOND + rng.below(10 * MINUTE)) };
+    case 'store':
+      return { kind, how: rng.pick(['slow', 'failing', 'full']), millis };
+    case 'feedBreaks':
+      return { kind, plane };
+    case 'stepDowns':
+      return { kind, cluster, times: 1 + rng.below(3) };
+    case 'meddle': {
+      const all: readonly Meddling[] = [
+        'dropMonitor',
+        'changeBackup',
+        'dropRole',
+        'changeAdmin',
+        'dropAppUser',
+        'priorities',
+      ];
+      return { kind, cluster, how: rng.pick(all) };
+    }
+    case 'copies':
+      return { kind, millis };
+  }
+}

@@ -1,0 +1,158 @@
+/** Those who declare: they write documents as the API would store them, and sometimes put their hands into a database. */
+import { BelayError } from '../base/error.ts';
+import { secret } from '../base/secret.ts';
+import { unsupportedFeatures } from '../clusters/index.ts';
+import type { StoredObject } from '../engine/ports.ts';
+import { type MongoDBSpec, validate } from '../model/index.ts';
+import { CLUSTER_FINALIZER, namedSecret, USER_FINALIZER } from '../provider/index.ts';
+import type { Edit } from './edits.ts';
+import type { ClusterPlan } from './scenario.ts';
+import { CANARY, WorldSecrets } from './secrets.ts';
+import { BAD_OPTION } from './supervisor.ts';
+import { clusterNamed, objectsOf } from './truth.ts';
+import type { World } from './world.ts';
+
+type Loose = Readonly<Record<string, unknown>>;
+const key = (kind: string, name: string) => ({ kind, namespace: 'default', name });
+
+/** See the head of this file. */
+export class People {
+  /** Times at which somebody wanted something, by cluster name: what the engine may answer with effects. */
+  readonly wishes: { readonly at: number; readonly cluster: string; readonly what: string }[] = [];
+  readonly #world: World;
+  readonly #secrets: WorldSecrets;
+  #passwords = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#secrets = new WorldSecrets(world.people, world.installation.makes);
+  }
+
+  create(plan: ClusterPlan): void {
+    this.#try(plan.name, 'create', async () => {
+      await this.#put('MongoDB', plan.name, clusterSpec(plan));
+    });
+  }
+
+  edit(edit: Edit, plan: ClusterPlan): void {
+    this.#try(edit.cluster, edit.kind, () => this.#edit(edit, plan));
+  }
+
+  #edit(edit: Edit, plan: ClusterPlan): Promise<unknown> {
+    const { cluster } = edit;
+    switch (edit.kind) {
+      case 'user':
+        return this.#user(cluster, edit.user, ['readWrite']);
+      case 'userRoles':
+        return this.#user(cluster, edit.user, ['read', 'dbAdmin']);
+      case 'password':
+        return this.#password(edit.user);
+      case 'dropUser':
+        return this.#world.people.update(key('MongoDBUser', `${cluster}-${edit.user}`), { delete: true });
+      case 'suspend':
+        return this.#change(cluster, { suspend: edit.on });
+      case 'pause':
+        return this.#change(cluster, { paused: edit.on });
+      case 'delete':
+        return this.#world.people.update(key('MongoDB', cluster), { delete: true });
+      case 'recreate':
+        return this.#put('MongoDB', cluster, clusterSpec(plan));
+      case 'roles':
+        return this.#changeSecurity(cluster, {
+          roles: [{ role: 'reader', db: 'admin', privileges: [], roles: [] }],
+        });
+      case 'members':
+        return this.#change(cluster, { members: edit.members });
+      case 'config':
+        return this.#change(cluster, { additionalMongodConfig: config(edit.value, edit.bad) });
+      case 'tls':
+        return this.#changeSecurity(cluster, { tls: { mode: edit.mode } });
+      case 'memory':
+        return this.#change(cluster, { resources: { memory: `${edit.gib}Gi` } });
+      case 'version':
+        return this.#change(cluster, { version: edit.version });
+    }
+  }
+
+  async #user(cluster: string, user: string, roles: readonly string[]): Promise<void> {
+    await this.#secretOf(user);
+    await this.#put('MongoDBUser', `${cluster}-${user}`, {
+      username: user,
+      db: 'admin',
+      mongodbResourceRef: { name: cluster },
+      roles: roles.map((name) => ({ name, db: 'shop' })),
+      ...(user.startsWith('app') ? { passwordSecretKeyRef: { name: `pw-${user}`, key: 'password' } } : {}),
+    });
+  }
+
+  async #secretOf(user: string): Promise<void> {
+    const name = namedSecret('default', `pw-${user}`, 'password');
+    if ((await this.#secrets.get(name)) === null) await this.#password(user);
+  }
+
+  async #password(user: string): Promise<void> {
+    const name = namedSecret('default', `pw-${user}`, 'password');
+    this.#passwords++;
+    await this.#secrets.put(name, secret(`${CANARY}by-hand-${this.#passwords}`));
+    for (const plane of this.#world.planes) if (plane.alive) plane.provider?.secretChanged(name);
+  }
+
+  async #change(cluster: string, change: Loose): Promise<void> {
+    const object = clusterNamed(this.#world, cluster);
+    if (object === null) throw new BelayError('NotFound', cluster);
+    await this.#put('MongoDB', cluster, { ...(object.spec as Loose), ...change });
+  }
+
+  async #changeSecurity(cluster: string, change: Loose): Promise<void> {
+    const object = clusterNamed(this.#world, cluster);
+    const security = (object?.spec as MongoDBSpec | undefined)?.security;
+    await this.#change(cluster, { security: { ...security, ...change } });
+  }
+
+  /** Through the checks of admission: what is refused there is not the engine's business. */
+  async #put(kind: 'MongoDB' | 'MongoDBUser', name: string, spec: Loose): Promise<StoredObject | null> {
+    const { people } = this.#world;
+    const current = objectsOf(this.#world, kind).find((object) => object.metadata.name === name) ?? null;
+    const document = { apiVersion: 'belay.dev/v1', kind, metadata: { name }, spec };
+    const checked = validate(document, current === null ? {} : { current });
+    const admitted = checked.object?.spec;
+    const unsupported = kind === 'MongoDB' && admitted ? unsupportedFeatures(admitted as MongoDBSpec) : [];
+    const problem = checked.problems[0] ?? unsupported[0];
+    if (problem !== undefined || admitted === undefined) {
+      throw new BelayError('Invalid', `${problem?.path}: ${problem?.message}`);
+    }
+    const finalizers = [kind === 'MongoDB' ? CLUSTER_FINALIZER : USER_FINALIZER];
+    if (current === null)
+      return people.create({ kind, namespace: 'default', name, finalizers, spec: admitted });
+    if (current.metadata.deletionTimestamp !== null) throw new BelayError('BeingDeleted', name);
+    return people.update(key(kind, name), { spec: admitted });
+  }
+
+  #try(cluster: string, what: string, act: () => Promise<unknown>): void {
+    const { timeline } = this.#world;
+    timeline.promised = true;
+    act().then(
+      () => {
+        this.wishes.push({ at: timeline.now, cluster, what });
+        this.#world.tell('people', `${what} ${cluster}`);
+      },
+      (failure: unknown) =>
+        this.#world.tell('people', `${what} ${cluster} refused: ${(failure as Error).message}`),
+    );
+  }
+}
+
+function clusterSpec(plan: ClusterPlan): Loose {
+  return {
+    type: 'ReplicaSet',
+    version: plan.version,
+    members: plan.members,
+    security: { tls: { mode: plan.tlsMode } },
+    ...(plan.hosts === null ? {} : { placement: { hosts: plan.hosts } }),
+  };
+}
+
+const config = (value: number, bad: boolean): Loose => ({
+  operationProfiling: { slowOpThresholdMs: 100 * value },
+  ...(bad ? { setParameter: { [BAD_OPTION]: 1 } } : {}),
+});

@@ -1,0 +1,229 @@
+/**
+ * One seed from beginning to end. First everything that can go wrong may; safety is watched all the while. Then faults and
+ * wishes end, and every cluster must become what its document says or say truthfully why not, within a bounded time (L1) and
+ * with a bounded number of effects (L2); after that nothing may happen any more.
+ */
+import { MINUTE, type Millis, SECOND } from '../base/units.ts';
+import type { StoredObject } from '../engine/ports.ts';
+import { CHECKERS } from './checkers/index.ts';
+import { Client } from './client.ts';
+import { excused } from './excuses.ts';
+import { squat } from './foreign.ts';
+import { type Mutation, NO_MUTATION } from './mutation.ts';
+import type { Violation } from './narrator.ts';
+import { People } from './people.ts';
+import { drawScenario, type Scenario } from './scenario.ts';
+import type { Stage } from './stage.ts';
+import { Storm } from './storm.ts';
+import { BEGIN } from './timeline.ts';
+import { isHealthy, membersOf, membersWanted, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
+import { World } from './world.ts';
+
+/** L1: backoffs reach ten minutes, and the last one may have just begun. */
+const CONVERGENCE: Millis = 25 * MINUTE;
+/** Nothing may happen for so long after everything has settled: two slowest looks and a bit. */
+const QUIET: Millis = 70 * SECOND;
+/** L2: effects per member and wish that are enough for anything. */
+const EFFECTS_EACH = 16;
+
+export interface RunResult {
+  readonly seed: number;
+  readonly digest: string;
+  readonly violation: Violation | null;
+  readonly lines: readonly string[];
+  readonly scenario: Scenario;
+  /** Virtual time used and events run. */
+  readonly millis: Millis;
+  readonly events: number;
+  /** Reasons of blocks that stood at the end. */
+  readonly blocks: readonly string[];
+}
+
+export interface RunOptions {
+  readonly mutation?: Mutation;
+  readonly scenario?: Scenario;
+}
+
+/** Plays one seed. Failures of the world itself (not of an invariant) are thrown. */
+export async function runSeed(seed: number, options: RunOptions = {}): Promise<RunResult> {
+  const scenario = options.scenario ?? drawScenario(seed);
+  const run = new Run(scenario, options.mutation ?? NO_MUTATION);
+  await run.play();
+  const { narrator, timeline } = run.stage.world;
+  return {
+    seed,
+    digest: narrator.digest,
+    violation: narrator.violation,
+    lines: narrator.lines,
+    scenario,
+    millis: timeline.now - BEGIN,
+    events: timeline.count,
+    blocks: run.blocks,
+  };
+}
+
+class Run {
+  readonly stage: Stage;
+  blocks: readonly string[] = [];
+  #effects = 0;
+
+  constructor(scenario: Scenario, mutation: Mutation) {
+    const { seed, hosts, planes, rates } = scenario;
+    const storms: Storm[] = [];
+    const weather = (world: World): Storm => {
+      const storm = new Storm(world, rates);
+      storms.push(storm);
+      return storm;
+    };
+    const world = new World({ seed, hosts, planes, mutation, weather });
+    const clients = new Map(scenario.clusters.map(({ name }) => [name, new Client(world, name)]));
+    const people = new People(world);
+    this.stage = { world, scenario, people, storm: storms[0] as Storm, clients, troubled: new Map() };
+    for (const checker of Object.values(CHECKERS)) world.watchers.push(checker(this.stage));
+    world.watchers.push({ deed: () => this.#effects++ });
+    this.#schedule();
+  }
+
+  get #world(): World {
+    return this.stage.world;
+  }
+
+  #schedule(): void {
+    const { scenario, people, storm, troubled } = this.stage;
+    const { timeline, planes } = this.#world;
+    for (const cluster of scenario.clusters) {
+      if (cluster.squatted) squat(this.#world, cluster.name);
+      timeline.after(cluster.createdAt, () => people.create(cluster));
+    }
+    for (const [index, plane] of planes.entries()) timeline.after(10 + index * 700, () => plane.start());
+    for (const edit of scenario.edits) {
+      const plan = scenario.clusters.find(({ name }) => name === edit.cluster);
+      if (plan !== undefined) timeline.after(edit.at, () => people.edit(edit, plan));
+    }
+    for (const fault of scenario.faults) {
+      timeline.after(fault.at, () => {
+        storm.begin(fault);
+        const millis = 'millis' in fault ? fault.millis : 0;
+        for (const host of hostsOf(fault)) troubled.set(host, timeline.now + millis);
+      });
+    }
+  }
+
+  async play(): Promise<void> {
+    const { scenario, storm } = this.stage;
+    const { timeline, narrator } = this.#world;
+    const going = (): boolean => narrator.violation === null;
+    await timeline.run(BEGIN + scenario.calmAt, going);
+    if (!going()) return;
+    storm.end();
+    const before = this.#effects;
+    const settled = await this.#settle(timeline.now + CONVERGENCE, going);
+    if (!going()) return;
+    if (!settled)
+      return narrator.fail(
+        'L1',
+        `not converged ${CONVERGENCE / MINUTE} minutes after calm: ${this.#unsettled()}`,
+      );
+    this.#checkEffects(this.#effects - before);
+    await this.#staysQuiet(going);
+    if (!going()) return;
+    this.blocks = objectsOf(this.#world, 'MongoDB').flatMap((object) => blockOf(object) ?? []);
+    for (const watcher of this.#world.watchers) watcher.end?.();
+  }
+
+  // ── L1 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** True when all is settled at two looks in a row. */
+  async #settle(until: Millis, going: () => boolean): Promise<boolean> {
+    const { timeline } = this.#world;
+    let good = 0;
+    while (timeline.now < until && going()) {
+      await timeline.run(timeline.now + 2 * SECOND, going);
+      good = this.#unsettled() === null ? good + 1 : 0;
+      if (good >= 2) return true;
+    }
+    return false;
+  }
+
+  /** What is not settled yet; null: everything is. */
+  #unsettled(): string | null {
+    for (const object of objectsOf(this.#world, 'MongoDB')) {
+      const why = this.#unsettledCluster(object);
+      if (why !== null) return `${object.metadata.name} ${why}`;
+    }
+    return null;
+  }
+
+  #unsettledCluster(object: StoredObject): string | null {
+    const { uid, generation } = object.metadata;
+    const status = statusOf(object);
+    if (status === null) return 'has no status';
+    const shown = `${status.phase}: ${status.message}`;
+    if (status.observedGeneration !== generation) return `has a status of an older generation (${shown})`;
+    const block = blockOf(object);
+    if (block !== null)
+      return excused(this.stage, object, block) ? null : `is blocked by ${block} without cause (${shown})`;
+    const spec = specOf(object);
+    if (spec.paused && object.metadata.deletionTimestamp === null)
+      return `is paused and does not say so (${shown})`;
+    if (status.phase === 'Suspended') {
+      const left = membersOf(this.#world, uid);
+      return left.length === 0 ? null : `is called Suspended with ${left.length} runtimes`;
+    }
+    if (status.phase !== 'Ready') return `is ${shown}`;
+    const primary = primaryOf(this.#world, uid);
+    const healthy = membersOf(this.#world, uid).filter(({ mongod }) => isHealthy(mongod, primary)).length;
+    return healthy === membersWanted(object) && primary !== null
+      ? null
+      : `is called Ready with ${healthy} healthy members`;
+  }
+
+  // ── L2 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #checkEffects(effects: number): void {
+    const { scenario, people } = this.stage;
+    const members = scenario.clusters.reduce((sum, { members: count }) => sum + count, 0);
+    const limit = EFFECTS_EACH * (members + 7) * (1 + people.wishes.length);
+    if (effects > limit)
+      this.#world.narrator.fail(
+        'L2',
+        `${effects} effects after calm, more than ${limit} for ${members} members`,
+      );
+  }
+
+  /** Settled means settled: no effects, no writes, no other phase. */
+  async #staysQuiet(going: () => boolean): Promise<void> {
+    const { timeline, narrator, installation } = this.#world;
+    await timeline.run(timeline.now + 12 * SECOND, going);
+    const [effects, version, journal] = [
+      this.#effects,
+      installation.disk.version,
+      installation.disk.journal.size,
+    ];
+    const told = narrator.lines.length;
+    await timeline.run(timeline.now + QUIET, going);
+    if (!going()) return;
+    const trying = objectsOf(this.#world, 'MongoDB').some((object) => blockOf(object) !== null);
+    if (trying) return; // what is blocked is still tried again, with growing waits
+    if (this.#effects !== effects)
+      narrator.fail('L2', `${this.#effects - effects} effects after everything had settled`);
+    if (installation.disk.journal.size !== journal)
+      narrator.fail('L2', 'intents after everything had settled');
+    if (installation.disk.version !== version)
+      narrator.fail(
+        'L2',
+        `objects were written after everything had settled: ${narrator.lines.slice(told, told + 3).join(' | ')}`,
+      );
+  }
+}
+
+/** The reason of the block that stands in a status of the current generation. */
+function blockOf(object: StoredObject): string | null {
+  const condition = statusOf(object)?.conditions.find((c) => c.type === 'Blocked');
+  return condition?.status === 'True' ? condition.reason : null;
+}
+
+function hostsOf(fault: Scenario['faults'][number]): readonly string[] {
+  if ('host' in fault) return [fault.host];
+  return fault.kind === 'cutHosts' ? [fault.a, fault.b] : [];
+}

@@ -1,0 +1,281 @@
+/** The weather of a scenario: its faults when they are due, its small misfortunes while they last; then calm. */
+import type { Rng } from '../base/rng.ts';
+import { type Millis, SECOND } from '../base/units.ts';
+import type { HostOperation } from '../engine/ports.ts';
+import type { Fate as RequestFate } from './channel.ts';
+import type { ControlPlane } from './controlPlane.ts';
+import type { Fault, Meddling, Rates } from './faults.ts';
+import type { Machine } from './machine.ts';
+import { plainConfig } from './observer.ts';
+import type { Fate as OperationFate } from './operations.ts';
+import type { StoreFate } from './storeDoor.ts';
+import { clusterNamed, primaryOf } from './truth.ts';
+import type { Weather } from './weather.ts';
+import type { World } from './world.ts';
+
+/** See the head of this file. */
+export class Storm implements Weather {
+  /** What was done by people to databases: it excuses some blocks. */
+  readonly meddled = new Set<Meddling>();
+  calm = false;
+  readonly #world: World;
+  readonly #rng: Rng;
+  readonly #rates: Rates;
+  readonly #undo = new Set<() => void>();
+  readonly #stale = new Map<string, Millis>();
+  #storeMood: 'good' | 'slow' | 'failing' | 'full' = 'good';
+  #copiesFail = false;
+
+  constructor(world: World, rates: Rates) {
+    this.#world = world;
+    this.#rng = world.rng.fork('storm');
+    this.#rates = rates;
+  }
+
+  // ── small misfortunes ──────────────────────────────────────────────────────────────────────────────────────────
+
+  #happens(rate: number): boolean {
+    return !this.calm && rate > 0 && this.#rng.chance(rate);
+  }
+
+  request(_host: string, _what: string): RequestFate {
+    const { requestLost, answerLost, doubled, held } = this.#rates;
+    return {
+      requestLost: this.#happens(requestLost),
+      answerLost: this.#happens(answerLost),
+      doubled: this.#happens(doubled),
+      heldMillis: this.#happens(held) ? this.#rng.below(20 * SECOND) : 0,
+    };
+  }
+
+  store(write: boolean): StoreFate {
+    const { storeAnswerLost, storeSlow } = this.#rates;
+    const slow = this.#storeMood === 'slow' || this.#happens(storeSlow);
+    const failing = this.#storeMood === 'failing' ? 'before' : 'no';
+    return {
+      millis: slow ? 1 + this.#rng.below(this.#storeMood === 'slow' ? 3 * SECOND : 50) : 0,
+      fails: write && this.#happens(storeAnswerLost) ? (this.#rng.chance(0.5) ? 'before' : 'after') : failing,
+      full: this.#storeMood === 'full',
+    };
+  }
+
+  operation(machine: Machine, operation: HostOperation): OperationFate {
+    const { operationFails, operationSlow, operationForgotten } = this.#rates;
+    if (machine.diskFull)
+      return { millis: 20, fails: { code: 'DiskFull', message: 'no space left on device' } };
+    const millis = this.#happens(operationSlow) ? this.#rng.below(60 * SECOND) : 20 + this.#rng.below(300);
+    if (this.#happens(operationForgotten)) {
+      this.#world.timeline.after(millis >> 1, () => machine.disk.operations.delete(operation.id));
+    }
+    const fails = this.#happens(operationFails)
+      ? { code: 'OperationFailed', message: 'the machine said no' }
+      : null;
+    return { millis, fails };
+  }
+
+  clone(): { readonly millis: Millis; readonly fails: boolean } {
+    const fails = this.#copiesFail && this.#rng.chance(0.7);
+    return { millis: 100 + this.#rng.below(this.calm ? 1000 : 4000), fails };
+  }
+
+  startMillis(): Millis {
+    return 100 + this.#rng.below(this.calm || this.#rng.chance(0.8) ? 900 : 10 * SECOND);
+  }
+
+  lookMillis(machine: Machine): Millis {
+    return 3 + (this.#stale.get(machine.name) ?? 0);
+  }
+
+  arrows(): number | null {
+    return this.#happens(this.#rates.deaths) ? 1 + this.#rng.below(60) : null;
+  }
+
+  planeDied(plane: ControlPlane): void {
+    this.#world.timeline.after(100 + this.#rng.below(this.calm ? 500 : 8000), () => plane.start());
+  }
+
+  // ── faults ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  begin(fault: Fault): void {
+    this.#world.tell('FAULT', JSON.stringify(fault));
+    this.#begin(fault);
+  }
+
+  /** Everything that went wrong is repaired; nothing goes wrong any more. */
+  end(): void {
+    this.calm = true;
+    for (const undo of [...this.#undo]) undo();
+    for (const plane of this.#world.planes) plane.start();
+    this.#world.tell('CALM', 'faults are over');
+  }
+
+  /** Repairs after this time, or when calm comes. */
+  #for(millis: Millis, undo: () => void): void {
+    const once = (): void => {
+      if (this.#undo.delete(once)) undo();
+    };
+    this.#undo.add(once);
+    this.#world.timeline.after(millis, once);
+  }
+
+  #begin(fault: Fault): void {
+    const world = this.#world;
+    switch (fault.kind) {
+      case 'hostCrash':
+      case 'agentCrash':
+      case 'diskFull':
+      case 'slowHost':
+      case 'staleLooks':
+      case 'processKill':
+        this.#onHost(fault, world.machines.get(fault.host) as Machine);
+        return;
+      case 'cutAgent':
+        this.#cutAgent(world.planes[fault.plane], fault.host, fault.millis, fault.silently);
+        return;
+      case 'cutHosts':
+        this.#for(fault.millis, world.fabric.cut(fault.a, fault.b));
+        return;
+      case 'isolate':
+        for (const plane of world.planes) this.#cutAgent(plane, fault.host, fault.millis, fault.silently);
+        for (const other of world.machines.keys()) {
+          if (other !== fault.host) this.#for(fault.millis, world.fabric.cut(fault.host, other));
+        }
+        return;
+      case 'planeKill':
+        world.planes[fault.plane]?.kill('by force');
+        return;
+      case 'clockJump': {
+        const plane = world.planes[fault.plane];
+        if (plane !== undefined) plane.skew += fault.by;
+        return;
+      }
+      case 'feedBreaks':
+        world.planes[fault.plane]?.breakFeed();
+        return;
+      default:
+        this.#onCluster(fault);
+    }
+  }
+
+  #onHost(fault: Extract<Fault, { readonly host: string }>, machine: Machine): void {
+    switch (fault.kind) {
+      case 'hostCrash':
+        if (!machine.up) return;
+        machine.crash();
+        this.#for(fault.millis, () => machine.boot());
+        return;
+      case 'agentCrash':
+        machine.crashAgent();
+        this.#for(fault.millis, () => machine.startAgent());
+        return;
+      case 'diskFull':
+        machine.diskFull = true;
+        this.#for(fault.millis, () => {
+          machine.diskFull = false;
+        });
+        return;
+      case 'slowHost':
+        this.#for(fault.millis, this.#world.fabric.slow(machine.name, fault.by));
+        return;
+      case 'staleLooks':
+        this.#stale.set(machine.name, fault.by);
+        this.#for(fault.millis, () => this.#stale.delete(machine.name));
+        return;
+      case 'processKill': {
+        const runs = [...machine.runs.values()];
+        runs[fault.which % Math.max(1, runs.length)]?.mongod.kill();
+        return;
+      }
+      default:
+    }
+  }
+
+  #cutAgent(plane: ControlPlane | undefined, host: string, millis: Millis, silently: boolean): void {
+    if (plane === undefined) return;
+    this.#for(millis, this.#world.fabric.cut(plane.name, host));
+    plane.channel?.wayCut(host, silently);
+  }
+
+  #onCluster(fault: Fault): void {
+    switch (fault.kind) {
+      case 'store':
+        this.#storeMood = fault.how;
+        this.#for(fault.millis, () => {
+          this.#storeMood = 'good';
+        });
+        return;
+      case 'copies':
+        this.#copiesFail = true;
+        this.#for(fault.millis, () => {
+          this.#copiesFail = false;
+        });
+        return;
+      case 'stepDowns':
+        for (let time = 0; time < fault.times; time++) {
+          this.#world.timeline.after(time * 3 * SECOND, () => !this.calm && this.#stepDown(fault.cluster));
+        }
+        return;
+      case 'meddle':
+        this.#meddle(fault.cluster, fault.how);
+        return;
+      default:
+    }
+  }
+
+  #stepDown(cluster: string): void {
+    const uid = clusterNamed(this.#world, cluster)?.metadata.uid;
+    const primary = uid === undefined ? null : primaryOf(this.#world, uid);
+    primary?.command({ kind: 'stepDown', secs: 10, catchUpSecs: 1, force: true }, () => {});
+  }
+
+  /** A person with a password of their own changes what is ours. */
+  #meddle(cluster: string, how: Meddling): void {
+    const uid = clusterNamed(this.#world, cluster)?.metadata.uid;
+    const primary = uid === undefined ? null : primaryOf(this.#world, uid);
+    if (primary === null || primary.data.users.size < 5) return;
+    const { users } = primary.data;
+    const write = (change: Parameters<typeof primary.write>[0]): void =>
+      primary.write(change, null, () => {});
+    this.#world.tell('person', `${how} in ${cluster}`);
+    this.meddled.add(how);
+    const changed = (name: string): void => {
+      const user = users.get(name);
+      if (user !== undefined) write({ kind: 'user', user: { ...user, password: 'changed by a person' } });
+    };
+    switch (how) {
+      case 'dropMonitor':
+        write({ kind: 'dropUser', name: 'admin.clusterMonitor' });
+        return;
+      case 'changeBackup':
+        changed('admin.backup');
+        return;
+      case 'changeAdmin':
+        changed('admin.userAdmin');
+        return;
+      case 'dropAppUser':
+        write({ kind: 'dropUser', name: 'admin.app0' });
+        return;
+      case 'dropRole':
+        write({ kind: 'role', role: { role: 'explainRole', db: 'admin', privileges: [], roles: [] } });
+        return;
+      case 'priorities': {
+        const { config } = primary.machine;
+        if (config === null) return;
+        const plain = plainConfig(config);
+        const members = plain.members.map((m, i) =>
+          i === 0 ? { ...m, priority: m.priority > 0 ? 2 : 0 } : m,
+        );
+        const settings = { ...config.settings };
+        const document = { ...plain, version: plain.version + 1, members, settings };
+        const options = {
+          force: false,
+          maxTimeMillis: 5000,
+          explicitDefault: false,
+          defaultMode: null,
+          jump: 0,
+        };
+        primary.command({ kind: 'reconfig', document, options }, () => {});
+      }
+    }
+  }
+}
