@@ -5,7 +5,7 @@ import { stripTypeScriptTypes } from 'node:module';
 const source = stripTypeScriptTypes(readFileSync(new URL('./scripts/layers.ts', import.meta.url), 'utf8'));
 const { ROOMS } = await import(`data:text/javascript,${encodeURIComponent(source)}`);
 
-const tests = '(\\.test\\.ts$|/testing/|/fixtures\\.ts$|conformance\\.ts$)';
+const tests = '(\\.test\\.ts$|/testing/|/(fixtures|play)\\.ts$|conformance\\.ts$)';
 const forbidden = ROOMS.map((room) => ({
   name: `room:${room.name}`,
   comment: `${room.name} may import ${room.imports.join(', ') || 'nothing of ours'}`,
