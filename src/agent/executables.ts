@@ -18,7 +18,7 @@ export interface Executables {
 
 /**
  * Looks in `BIN_DIR/<version>/bin`, then `BIN_DIR`, then PATH. What `--version` said is remembered as long as the file
- * stays the same, so looking again is cheap.
+ * stays the same, so looking again is cheap; one that did not say it is asked again.
  */
 export function openExecutables(
   binDir: string | null,
@@ -30,6 +30,8 @@ export function openExecutables(
     const key = `${file} ${mtimeMs} ${size}`;
     const known = versions.get(key) ?? askVersion(file);
     versions.set(key, known);
+    // No answer is no fact about the file: a busy machine may have been too slow, a library may come yet.
+    void known.then((version) => version === null && versions.delete(key));
     return known;
   };
   const candidates = (product: string): readonly string[] =>

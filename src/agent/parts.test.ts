@@ -128,6 +128,14 @@ test('executables are found by version folder, plainly and on PATH; what cannot 
   expect(await openExecutables(null, '').found()).toEqual({});
 });
 
+test('an executable that could not tell its version is asked again', async () => {
+  box.script('bin/mongod', `test -e ${box.path}/library && echo "db version v8.0.32-14"`);
+  const executables = openExecutables(join(box.path, 'bin'), '');
+  expect(await executables.found()).toEqual({});
+  box.script('library', '');
+  expect(await executables.found()).toEqual({ mongod: ['8.0.32-14'] });
+});
+
 test('nobody listens on a port that is closed', () => {
   expect(listenerOf(1)).toBeNull();
 });

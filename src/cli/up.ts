@@ -1,5 +1,5 @@
 /** `belay up`: control plane and a local agent in one process. Databases it started go on when it stops (fail-static). */
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,6 +7,7 @@ import { openExecutables } from '../agent/executables.ts';
 import { type RunningAgent, runAgent } from '../agent/index.ts';
 import { BelayError } from '../base/error.ts';
 import { Secret } from '../base/secret.ts';
+import { CATALOG } from '../model/index.ts';
 import { makeLog } from '../security/log.ts';
 import { isLoopback, parseAddress, type RunningServer, startServer } from '../server/start.ts';
 import type { Io } from './io.ts';
@@ -92,14 +93,31 @@ export async function startLocal(options: LocalOptions): Promise<Local> {
   }
 }
 
+/**
+ * A folder in which the simulator stands in for every build of the catalog, as if all were installed: it plays the
+ * version of the folder it is called by. The links are made anew, since the program may have moved since the last time.
+ */
+export function simulatedBuilds(dataDir: string): string {
+  const folder = path.join(dataDir, 'simulator');
+  for (const { version } of CATALOG) {
+    const bin = path.join(folder, version, 'bin');
+    mkdirSync(bin, { recursive: true, mode: 0o700 });
+    const link = path.join(bin, 'mongod');
+    rmSync(link, { force: true });
+    symlinkSync(path.join(SIMULATOR_BIN, 'mongod'), link);
+  }
+  return folder;
+}
+
 /** What to run: the simulator when it was asked for, the given folder, or what is on PATH (null). `NoExecutables`. */
 export async function chooseBinDir(
   options: Pick<UpOptions, 'binDir' | 'simulate'>,
+  dataDir: string,
   terminal: Terminal,
 ): Promise<string | null> {
   if (options.simulate) {
     terminal.err('MongoDB executables   the simulator, as asked (a stand-in, not MongoDB)');
-    return SIMULATOR_BIN;
+    return simulatedBuilds(dataDir);
   }
   const binDir = options.binDir === undefined ? null : path.resolve(options.binDir);
   const { mongod = [] } = await openExecutables(binDir).found();
@@ -129,7 +147,7 @@ export async function up(options: UpOptions, io: Io): Promise<void> {
         'belay',
       ),
   );
-  const binDir = await chooseBinDir(options, terminal);
+  const binDir = await chooseBinDir(options, dataDir, terminal);
   const { listen, agentListen, store, address } = options;
   const logFile = path.join(dataDir, 'belay.log');
   const local = await startLocal({ dataDir, listen, agentListen, store, binDir, address, logFile });
