@@ -142,3 +142,11 @@ test('no text whatever makes parsing throw, and __proto__ changes nothing', () =
   one('__proto__: {polluted: 1}\nconstructor: {prototype: {polluted: 1}}\n');
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
 });
+
+test('the key __proto__ is a problem with its place, and the other documents of the file are read', () => {
+  const text = 'kind: A\nmetadata:\n  labels: {__proto__: x}\n---\nkind: B\n';
+  const { documents, problems } = parseDocuments(text, 'f.yaml');
+  expect(documents.map((d) => d.value)).toEqual([{ kind: 'B' }]);
+  expect(problems).toMatchObject([{ position: { line: 3, column: 12 } }]);
+  expect(problems[0]?.message).toContain('__proto__ is not allowed');
+});

@@ -6,6 +6,7 @@ import {
   type Node,
   type Pair,
   parseAllDocuments,
+  visit,
 } from 'yaml';
 import type { Problem } from '../base/error.ts';
 import { isMap } from './paths.ts';
@@ -116,6 +117,12 @@ function readDocument(
   const root = document.contents as Node | null;
   if (root === null || (isScalar(root) && root.value === null)) return;
   const start = place(root.range?.[0] ?? 0);
+  const poisoned = poisonedKeys(document).map((offset) => {
+    const message = `the key ${POISON} is not allowed: it is no data to JavaScript`;
+    return { file, position: place(offset), path: '', message };
+  });
+  problems.push(...poisoned);
+  if (poisoned.length > 0) return;
   let value: unknown;
   try {
     value = document.toJS({ maxAliasCount: MAX_ALIASES });
@@ -139,6 +146,20 @@ function readDocument(
   } else {
     add(value, root);
   }
+}
+
+/** Would change what an object is instead of being part of it; the API refuses bodies with it, without saying where. */
+const POISON = '__proto__';
+
+/** Where that key stands. */
+function poisonedKeys(document: YamlDocument): readonly number[] {
+  const offsets: number[] = [];
+  visit(document, {
+    Pair: (_, pair) => {
+      if (isScalar(pair.key) && pair.key.value === POISON) offsets.push(offsetOf(pair.key) ?? 0);
+    },
+  });
+  return offsets;
 }
 
 /** How far a path could be followed, and where that is. */
