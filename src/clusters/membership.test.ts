@@ -4,7 +4,7 @@ import { guard } from './guard.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
-import { advance } from './state.ts';
+import { advance, withMember } from './state.ts';
 
 const withoutWaits = (lines: readonly string[]): readonly string[] =>
   lines.filter((l) => !l.startsWith('wait'));
@@ -176,6 +176,47 @@ test('A6.4 golden: the plan of 5 → 3 with a primary that leaves', () => {
       true,
     ]
   `);
+});
+
+test('S4 A14.2 resumed with fewer members: all come back on their volumes, then the surplus leaves in order', () => {
+  const play = new Play(desired());
+  play.desired = desired({ suspend: true });
+  expect(play.pass()).toBe('deleteRuntime orders-0');
+  expect(play.pass()).toBe('converged');
+  play.desired = desired({}, 1);
+  expect(withoutWaits(play.toTheEnd())).toEqual([
+    'import orders-0',
+    'deploy orders-0',
+    'publish orders-0',
+    'orders-2 leaves: votes 3 → 2, majority 2 → 2',
+    'orders-1 leaves: votes 2 → 1, majority 2 → 1',
+    'deleteRuntime orders-1',
+    'deleteVolume orders-1',
+    'deleteRuntime orders-2',
+    'deleteVolume orders-2',
+    'converged',
+  ]);
+});
+
+test('S4 the volume of a member that may be in the configuration stays while no primary says otherwise', () => {
+  const play = new Play(desired());
+  const record = withMember(play.state, 'orders-2', { stage: 'removing', serviceId: null, activated: null });
+  const o = play.reading();
+  const leaderless = {
+    ...o,
+    members: o.members.map((m) =>
+      m.facts?.database?.kind === 'reachable'
+        ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, writablePrimary: false } } }
+        : m,
+    ),
+  };
+  const step = { kind: 'deleteVolume', member: 'orders-2' } as const;
+  for (const reading of [o, leaderless]) {
+    expect(guard(step, reading, play.desired, record, 0)?.reason).toBe('NotDeleting');
+    expect(plan(reading, play.desired, record, 0).act?.steps.map((s) => s.kind) ?? []).not.toContain(
+      'deleteVolume',
+    );
+  }
 });
 
 test('A6.3 golden: the plan of 3 → 5', () => {

@@ -308,12 +308,11 @@ const appliedUser = (step: Extract<Step, { kind: 'applyUser' }>): AppliedUser =>
 export function advance(state: State, desired: Desired, observed: Observed, now: Millis): State {
   let next = state;
   for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
-  next = learnMembership(next, desired);
   next = learnMembers(next, desired, observed, now);
-  next = learnGone(next);
   next = learnReplicaSets(next, observed);
   next = learnGoal(next, desired, observed);
-  return learnPhase(next, desired);
+  next = learnPhase(next, desired);
+  return learnGone(learnMembership(next, desired));
 }
 
 function learnOperation(state: State, pending: PendingOperation, observed: Observed, now: Millis): State {
@@ -401,9 +400,11 @@ function learnJoining(
 ): State {
   const row = configRowOf(view, all);
   const wanted = wantedMember(state, desired, view.member);
-  if (row === null || wanted === null) return state;
+  if (row === null) return state;
   const { name, stage, caughtUpSince } = view.member;
-  if (row.votes === wanted.votes) return withMember(state, name, { stage: 'active', caughtUpSince: null });
+  // One the spec has no place for any more was a full member; it leaves when the set runs.
+  if (wanted === null || row.votes === wanted.votes)
+    return withMember(state, name, { stage: 'active', caughtUpSince: null });
   const since = isHealthy(view, all) ? (caughtUpSince ?? now) : null;
   if (stage === 'syncing' && since === caughtUpSince) return state;
   return withMember(state, name, { stage: 'syncing', caughtUpSince: since });
@@ -420,6 +421,8 @@ function learnMembership(state: State, desired: Desired): State {
     const added = Array.from({ length: missing }, (_, i) => plannedMember(desired.name, set, first + i));
     return { ...state, members: [...state.members, ...added], nextMemberIndex: first + missing };
   }
+  // After a suspension all members come back first: only a set that runs can let one go (A6.4, S4).
+  if (state.phase !== 'running' && state.replicaSets.some((r) => r.stage !== 'bootstrap')) return state;
   const surplus = new Set(
     [...staying]
       .sort((a, b) => b.index - a.index)

@@ -1,5 +1,6 @@
 import { formatDuration } from '../../base/units.ts';
 import { isHealthy, lagOf, primaryOf, stateOf } from '../interpret.ts';
+import { stayingMembers } from '../topology.ts';
 import type { Decision } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import { type Planner, soon, verdict, wait } from './planner.ts';
@@ -35,6 +36,12 @@ export const planHealth: Planner = (scene) => {
         decisions.push(wait('WaitingForMembers', soon(scene), `${name} is ${state}`, name));
       }
     }
+  }
+  const [has, wanted] = [stayingMembers(scene.state).length, scene.desired.members.length];
+  if (has !== wanted && decisions.length === 0) {
+    decisions.push(
+      wait('WaitingForMembers', soon(scene), `${has} members come back before they become ${wanted}`),
+    );
   }
   return verdict(decisions, false);
 };

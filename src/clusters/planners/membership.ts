@@ -281,10 +281,13 @@ export const planRetirement: Planner = (scene) => {
   return verdict(decisions, false);
 };
 
-/** Out of the configuration as the primary has it; before the set was initiated nobody is in. */
+/**
+ * Out of the configuration as the primary has it; before the set was initiated nobody is in. A member without a snapshot
+ * may still be in: it was suspended (S4).
+ */
 export function isOut(scene: Pick<Scene, 'all' | 'state'>, member: MemberState): boolean {
   const set = scene.state.replicaSets.find((r) => r.name === member.replicaSet);
-  if (member.activated === null || set?.stage === 'bootstrap') return true;
+  if (set?.stage === 'bootstrap') return true;
   const config = configOf(scene.all.filter((v) => v.member.replicaSet === member.replicaSet));
   return config !== null && rowOf(config, member) === undefined;
 }
