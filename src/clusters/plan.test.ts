@@ -5,7 +5,8 @@ import { guard } from './guard.ts';
 import { plan } from './plan.ts';
 import { preview } from './preview.ts';
 import { advance, applyOutcome, backoff, initialState, startStep } from './state.ts';
-import type { Desired, Observed, State } from './types.ts';
+import { connectionString } from './topology.ts';
+import type { Desired, Observed, State, TlsMode } from './types.ts';
 
 const transcript = (o: Observed, d: Desired, s: State): string =>
   preview(o, d, s, 0)
@@ -384,6 +385,23 @@ test('USR-08 USR-10 a renamed user is made under the new name first, then the ol
   expect(
     plan(reading([{ ...user, passwordFingerprint: null as unknown as string }]), d, s0, 0).blocks[0]?.by,
   ).toBe('UserPasswordMissing');
+});
+
+test('TLS-08 clients use TLS once every member accepts it and while any demands it', () => {
+  const at = (modes: readonly TlsMode[], wanted: TlsMode): boolean => {
+    const d = desired({ tlsMode: wanted });
+    const s = running(d);
+    const members = s.members.map((m, i) => ({
+      ...m,
+      activated: { ...m.activated!, tlsMode: modes[i] as TlsMode },
+    }));
+    return connectionString({ ...s, members }, d)?.includes('tls=true') ?? false;
+  };
+  expect(at(['disabled', 'disabled', 'disabled'], 'requireTLS')).toBe(false);
+  expect(at(['allowTLS', 'allowTLS', 'disabled'], 'requireTLS')).toBe(false);
+  expect(at(['allowTLS', 'allowTLS', 'allowTLS'], 'requireTLS')).toBe(true);
+  expect(at(['requireTLS', 'preferTLS', 'preferTLS'], 'disabled')).toBe(true);
+  expect(at(['preferTLS', 'preferTLS', 'preferTLS'], 'disabled')).toBe(false);
 });
 
 test('STK-11 STK-04 a wrong first configuration is corrected directly while the set is not initiated', () => {

@@ -73,7 +73,17 @@ export function connectionString(state: State, desired: Desired): string | null 
   );
   const hosts = (settled.length > 0 ? settled : known).map(memberHost);
   if (hosts.length === 0 || hosts.includes(null)) return null;
-  const tls = desired.tlsMode === 'requireTLS' || desired.tlsMode === 'preferTLS';
+  const tls = clientsUseTls(known, desired);
   const options = [`replicaSet=${encodeURIComponent(replicaSetName(desired))}`, ...(tls ? ['tls=true'] : [])];
   return `mongodb://${hosts.join(',')}/?${options.join('&')}`;
+}
+
+/**
+ * Clients use TLS as soon as every member accepts it and as long as any demands it; in between as the spec wishes (TLS-08).
+ */
+function clientsUseTls(members: readonly MemberState[], desired: Desired): boolean {
+  const wanted = desired.tlsMode === 'requireTLS' || desired.tlsMode === 'preferTLS';
+  const modes = members.flatMap((m) => (m.activated === null ? [] : [m.activated.tlsMode]));
+  if (modes.length === 0) return wanted;
+  return modes.every((mode) => mode !== 'disabled') && (wanted || modes.includes('requireTLS'));
 }

@@ -90,7 +90,7 @@ function report(
       .map((user) => ({
         key: keyOf(user.object),
         uid: user.object.metadata.uid,
-        value: userStatus(user, state, planned),
+        value: userStatus(user, { state, desired }, planned),
       })),
     releases: leaving.map(({ object: user }) => ({
       key: keyOf(user),

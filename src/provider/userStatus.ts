@@ -1,7 +1,13 @@
 /** How a MongoDBUser stands, from the cluster's pass it is part of (USR-11: always a reason, never a final-looking wait). */
-import { type AppliedUser, type Plan, type State, userHash } from '../clusters/index.ts';
+import { type AppliedUser, type Desired, type Plan, type State, userHash } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import { connectionSecretName, type UserObject } from './userObjects.ts';
+
+/** The cluster a user belongs to. */
+export interface UserCluster {
+  readonly state: State;
+  readonly desired: Desired;
+}
 
 interface Standing {
   readonly phase: 'Pending' | 'Reconciling' | 'Ready' | 'Failed' | 'Deleting';
@@ -10,20 +16,26 @@ interface Standing {
 }
 
 /** The status of one user document; `lastTransitionTime` is the engine's. */
-export function userStatus(user: UserObject, state: State, plan: Plan): Readonly<Record<string, unknown>> {
+export function userStatus(
+  user: UserObject,
+  cluster: UserCluster,
+  plan: Plan,
+): Readonly<Record<string, unknown>> {
+  const { state } = cluster;
   const applied = state.users.find((u) => u.uid === user.desired.uid && sameName(u, user)) ?? null;
-  return statusOf(user.object, standing(user, applied, state, plan), applied, user);
+  return statusOf(user.object, standing(user, applied, cluster, plan), applied, user);
 }
 
 const sameName = (applied: AppliedUser, user: UserObject): boolean =>
   applied.username === user.desired.username && applied.db === user.desired.db;
 
-function standing(user: UserObject, applied: AppliedUser | null, state: State, plan: Plan): Standing {
+function standing(user: UserObject, applied: AppliedUser | null, cluster: UserCluster, plan: Plan): Standing {
+  const { state } = cluster;
   const { desired } = user;
   if (desired.deleting)
     return { phase: 'Deleting', reason: 'Deleting', message: 'is dropped from the database' };
   if (user.refused !== null) return { phase: 'Failed', ...user.refused };
-  if (applied?.hash === userHash(desired)) {
+  if (applied?.hash === userHash(desired, cluster)) {
     return { phase: 'Ready', reason: 'Applied', message: 'the database knows the user as declared' };
   }
   if (desired.passwordRef !== null && desired.passwordFingerprint === null) {

@@ -1,5 +1,6 @@
 import { primaryOf } from '../interpret.ts';
 import { retryOf } from '../state.ts';
+import { connectionString } from '../topology.ts';
 import type { Decision, Desired, DesiredUser, ReplicaSetState, State, Step } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import { act, backingOff, blocked, type Planner, type Scene, verdict, wait } from './planner.ts';
@@ -57,13 +58,17 @@ function systemUsers(scene: Scene, set: ReplicaSetState): Decision | null {
   );
 }
 
-/** What identifies an applied user: names, roles and the password's fingerprint. */
-export const userHash = (user: DesiredUser): string =>
+/**
+ * What identifies an applied user: names, roles, the password's fingerprint, and where clients connect: a set that grew
+ * or changed its TLS mode gets its users' connection secrets written anew.
+ */
+export const userHash = (user: DesiredUser, cluster: Pick<Scene, 'state' | 'desired'>): string =>
   JSON.stringify([
     user.username,
     user.db,
     [...user.roles].map((r) => `${r.db}.${r.role}`).sort(),
     user.passwordFingerprint,
+    connectionString(cluster.state, cluster.desired),
   ]);
 
 /**
@@ -88,7 +93,7 @@ export const planUsers: Planner = (scene) => {
     else {
       const step: Step =
         item.kind === 'apply'
-          ? { kind: 'applyUser', via: primary.member.name, user: item.user, hash: userHash(item.user) }
+          ? { kind: 'applyUser', via: primary.member.name, user: item.user, hash: userHash(item.user, scene) }
           : {
               kind: 'dropUser',
               via: primary.member.name,
@@ -127,7 +132,7 @@ function applies(scene: Scene): readonly Work[] {
     const applied = scene.state.users.find(
       (u) => u.uid === user.uid && u.username === user.username && u.db === user.db,
     );
-    if (user.deleting || applied?.hash === userHash(user)) continue;
+    if (user.deleting || applied?.hash === userHash(user, scene)) continue;
     if (user.passwordFingerprint === null && user.db !== '$external') {
       work.push(
         blocked(
