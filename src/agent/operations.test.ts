@@ -97,6 +97,17 @@ test('S10, A3.4 the same import by id or by owner makes nothing twice', async ()
   expect(inventory.facts()).toHaveLength(2);
 });
 
+test('S10 an operation is carried out once per id, however it ended', async () => {
+  const { carryOut, seen } = host();
+  const ids = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() }));
+  const told = seen.length;
+  expect(resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() }))).toEqual(ids);
+  const deploy = { kind: 'deploy', id: 'o2', serviceId: ids['serviceId'] as string, spec: spec() } as const;
+  expect(await carryOut(deploy)).toMatchObject({ kind: 'failed', code: 'NoExecutables' });
+  expect(await carryOut(deploy)).toMatchObject({ kind: 'failed', code: 'NoExecutables' });
+  expect(seen.slice(told)).toEqual(['o2 uid-1 failed']);
+});
+
 test('A2.7 an import that was cut off goes on with the ids it had decided', async () => {
   const { operations, layout } = host();
   operations.start({ kind: 'import', id: 'o1', spec: spec() });

@@ -88,6 +88,28 @@ test('S1 S6 the guard judges a fresh reading, taken after the intent was written
   await engine.close();
 });
 
+test('S9 a right that ended while the guard looked leads to no effect', async () => {
+  const { store, world, start } = scene((_, go) => go());
+  await createToy(store, 'a', ['x']);
+  let stop = (): void => {};
+  const engine = await start({
+    guard: () => {
+      stop();
+      return null;
+    },
+    observe: () => {},
+  });
+  stop = () => engine.leases.stop();
+  await store.update({ kind: 'Toy', namespace: 'default', name: 'a' }, { spec: { boxes: ['x', 'y'] } });
+  const before = world.effects.length;
+  await settle();
+  expect(world.effects.slice(before)).toEqual([]);
+  expect(
+    await store.openIntents((await store.list({ kind: 'Toy' })).items[0]?.metadata.uid ?? ''),
+  ).toHaveLength(1);
+  await engine.close();
+});
+
 test('S9 a lease counts from when it was asked for, not from when the answer came', async () => {
   const clock = new ManualClock();
   const store = openMemoryStore({ clock });

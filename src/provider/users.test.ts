@@ -177,6 +177,21 @@ test('B3.5 USR-08 deletion drops the user, its connection strings and then the d
   await control.close();
 });
 
+test('B3.2 B3.5 a password somebody gave stays when its user goes; what Belay wrote goes', async () => {
+  const { clock, store, control } = await ready();
+  const name = 'users/default/app-password/password';
+  await control.secrets.put(name, secret('given'));
+  await create(store, 'MongoDBUser', 'app', appUser({ passwordSecretKeyRef: { name: 'app-password' } }));
+  await clock.advance(1 * SECOND);
+  expect(await control.secrets.list('users/default/orders-app-admin/')).not.toEqual([]);
+  await store.update(userKey('app'), { delete: true });
+  await clock.advance(1 * SECOND);
+  expect(await store.get(userKey('app'))).toBeNull();
+  expect(await control.secrets.list('users/')).toEqual([name]);
+  expect((await control.secrets.get(name))?.reveal()).toBe('given');
+  await control.close();
+});
+
 test('B3.5 two documents do not fight over one name: the older has it, the younger says so', async () => {
   const { clock, store, fleet, control, status, reason } = await ready();
   await create(store, 'MongoDBUser', 'first', appUser());

@@ -1,8 +1,11 @@
+// Must be the first import: x509 needs its metadata store in place.
+import 'reflect-metadata';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect, createServer, type TLSSocket } from 'node:tls';
+import { BasicConstraintsExtension, X509Certificate } from '@peculiar/x509';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BelayError } from '../base/error.ts';
 import { DAY, HOUR } from '../base/units.ts';
@@ -64,6 +67,12 @@ test('A9.7 a member certificate has its subject, names and addresses, key usage 
   expect(certificatePem).toBe(issued.certificatePem);
   const second = await ca.issue(member);
   expect(inspectCertificate(second.certificatePem).serialNumber).not.toBe(facts.serialNumber);
+});
+
+test('a leaf says that it is no authority', async () => {
+  const { certificatePem } = await ca.issue(member);
+  const leaf = new X509Certificate(certificatePem).getExtension(BasicConstraintsExtension);
+  expect(leaf?.ca).toBe(false);
 });
 
 test('TLS-05 no certificate outlives the CA, and a CA at its end says so', async () => {

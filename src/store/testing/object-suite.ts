@@ -100,6 +100,21 @@ export function objectTests(at: Bench): void {
     expect(await at.store.get(key('orders'))).toBeNull();
   });
 
+  test('no change of a marked object takes its mark back', async () => {
+    await at.store.create(object('orders', { finalizers: ['belay.dev/a'] }));
+    const marked = await at.store.update(key('orders'), { delete: true });
+    for (const change of [
+      { spec: { n: 2 } },
+      { labels: { a: 'b' } },
+      { annotations: { a: 'b' } },
+      { delete: true as const },
+    ]) {
+      at.clock.advance(1_000);
+      const { deletionTimestamp } = (await at.store.update(key('orders'), change))?.metadata ?? {};
+      expect(deletionTimestamp, JSON.stringify(change)).toBe(marked?.metadata.deletionTimestamp);
+    }
+  });
+
   test('a value above the limit is refused and nothing is written: TooLarge', async () => {
     expect(await codeOf(at.store.create(object('big', { spec: { text: 'x'.repeat(20_000) } })))).toBe(
       'TooLarge',
