@@ -16,6 +16,17 @@ const configureFailPoint = command({
   },
 });
 
+/** A command outside the stable API, for clients that test how they are refused. */
+const testVersion2 = command({
+  name: 'testVersion2',
+  auth: 'none',
+  access: 'any',
+  run: (call) => {
+    if (!call.node.testCommandsEnabled) throw fail(59, "no such command: 'testVersion2'");
+    return {};
+  },
+});
+
 // ── fsync ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const fsync = command({
@@ -131,6 +142,7 @@ const lockInfo = command({
 /** The commands of this file. */
 export const ADMIN_COMMANDS = [
   configureFailPoint,
+  testVersion2,
   fsync,
   fsyncUnlock,
   profile,

@@ -71,6 +71,10 @@ function runCreate(call: Call): Document {
   const ns = namespaceOf(given, db, true);
   checkCreate(given);
   const options = collectionOptions(given);
+  // Outside transactions making it again is harmless, inside it is not.
+  if (call.transaction !== null && call.data.info(ns) !== undefined) {
+    throw fail(48, `Collection ${ns} already exists.`);
+  }
   noteWrite(call, call.view.create(ns, options, writeContext(call)));
   return {};
 }

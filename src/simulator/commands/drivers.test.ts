@@ -1,7 +1,9 @@
 /** What public driver suites ask of a server beyond the obvious. */
 import type { Document } from 'bson';
+import { Long } from 'bson';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openTestNode, type TestNode } from './test-node.ts';
+import { ServerError } from '../contracts.ts';
+import { newSession, openTestNode, type TestNode } from './test-node.ts';
 
 let server: TestNode;
 beforeEach(() => {
@@ -96,4 +98,58 @@ test('a partial filter must be a filter; full and background validation do not g
   await fill('a', { _id: 1 });
   await server.ok('db', { validate: 'a', scandata: true, background: true });
   expect((await server.run('db', { validate: 'a', full: true, background: true }))['code']).toBe(72);
+});
+
+test('a transaction makes nothing that is there already', async () => {
+  await fill('a', { _id: 1 });
+  await server.ok('db', { createIndexes: 'a', indexes: [{ key: { x: 1 }, name: 'x_1' }] });
+  let number = 0;
+  const inside = (command: Document) => {
+    number += 1;
+    const txnNumber = Long.fromNumber(number);
+    return server.run('db', {
+      ...command,
+      lsid: newSession(),
+      txnNumber,
+      startTransaction: true,
+      autocommit: false,
+    });
+  };
+  expect(await inside({ create: 'a' })).toMatchObject({ code: 48 });
+  expect(await server.run('db', { create: 'a' })).toMatchObject({ ok: 1 });
+  const index = (name: string) => ({
+    createIndexes: 'a',
+    indexes: [{ key: { [name]: 1 }, name: `${name}_1` }],
+  });
+  expect(await inside(index('y'))).toMatchObject({ code: 263 });
+  expect(await inside(index('x'))).toMatchObject({ ok: 1 });
+});
+
+test('a write whose client is cut off goes on to its end, so that a retry finds all of it done', async () => {
+  await server.ok('admin', { configureFailPoint: 'onPrimaryTransactionalWrite', mode: 'alwaysOn' });
+  const leaving = new AbortController();
+  const insert = {
+    insert: 'a',
+    documents: [{ _id: 1 }, { _id: 2 }, { _id: 3 }],
+    lsid: newSession(),
+    txnNumber: Long.ONE,
+  };
+  const connection = {
+    signal: leaving.signal,
+    close: () => leaving.abort(new ServerError(279, 'ClientDisconnect', '')),
+  };
+  await server.run('db', insert, connection);
+  expect(leaving.signal.aborted).toBe(true);
+  expect(await server.run('db', insert)).toMatchObject({ n: 3, retriedStmtIds: [0, 1, 2] });
+});
+
+test('a fail point for one application meets its first hello too', async () => {
+  const hello = (name: string) => server.run('db', { find: 'a', client: { application: { name } } });
+  await server.ok('admin', {
+    configureFailPoint: 'failCommand',
+    mode: 'alwaysOn',
+    data: { failCommands: ['find'], errorCode: 1234, appName: 'mine' },
+  });
+  expect((await hello('mine'))['code']).toBe(1234);
+  expect((await hello('another'))['code']).not.toBe(1234);
 });

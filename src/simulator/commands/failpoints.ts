@@ -126,9 +126,14 @@ function meansCommand(data: Document, context: CommandContext): boolean {
   const named = names.some((name) => String(name).toLowerCase() === asked);
   if (!named && !toBoolean(data['failAllCommands'])) return false;
   if (context.connection.internal && !toBoolean(data['failInternalCommands'])) return false;
-  if (data['appName'] !== undefined && data['appName'] !== context.connection.appName) return false;
+  if (data['appName'] !== undefined && data['appName'] !== appNameOf(context)) return false;
   if (data['namespace'] === undefined) return true;
   return data['namespace'] === `${context.db}.${commandCollection(context.command)}`;
+}
+
+/** The application's name; the first hello of a connection brings it along. */
+function appNameOf({ command, connection }: CommandContext): unknown {
+  return connection.appName ?? command['client']?.application?.name;
 }
 
 function commandCollection(command: Document): string {

@@ -76,6 +76,7 @@ function runCreateIndexes(call: Call): Document {
   if (info?.type === 'view') throw fail(166, `Namespace ${ns} is a view, not a collection`);
   const created = info === undefined && !existsInside(call, ns);
   if (created) noteWrite(call, call.view.create(ns, {}, writeContext(call)));
+  if (call.transaction !== null && info !== undefined) checkNothingNew(call, ns, specs);
   const before = info === undefined ? 1 : data.indexes(ns).length;
   const outcome = noteWrite(call, call.view.createIndexes(ns, specs, writeContext(call)));
   const after = before + outcome.created.length;
@@ -88,6 +89,13 @@ function runCreateIndexes(call: Call): Document {
       : { commitQuorum: given['commitQuorum'] ?? 'votingMembers' }),
     ...(outcome.created.length === 0 ? { note: 'all indexes already exist' } : {}),
   };
+}
+
+/** A transaction makes indexes on collections of its own only; naming those that are there already is no change. */
+function checkNothingNew(call: Call, ns: string, specs: readonly Document[]): void {
+  const present = call.data.indexes(ns).map((index) => index['name']);
+  if (specs.every((spec) => present.includes(spec['name']))) return;
+  throw fail(263, `Cannot create new indexes on existing collection ${ns} in a multi-document transaction.`);
 }
 
 /** In a transaction the collection may exist only there: creating it again then is an error that tells so. */

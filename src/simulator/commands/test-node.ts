@@ -140,7 +140,7 @@ function contextOf(
     name: Object.keys(command)[0]!,
     db,
     command,
-    signal: new AbortController().signal,
+    signal: connection.signal ?? new AbortController().signal,
     opId,
   };
 }

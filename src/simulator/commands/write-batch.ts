@@ -3,7 +3,7 @@ import type { Document } from 'bson';
 import { toBoolean, toNumber } from './arguments.ts';
 import type { Call } from './call.ts';
 import { isConflict, retryConflicts } from './conflicts.ts';
-import { asServerError, fail, throwIfAborted } from './errors.ts';
+import { asServerError, fail, interruption, throwIfAborted } from './errors.ts';
 import type { RecordedStatement } from './sessions.ts';
 import { abortTransaction } from './transactions.ts';
 
@@ -47,7 +47,7 @@ export async function runBatch(
   const outcome: BatchOutcome = { writeErrors: [], retriedStmtIds: [] };
   for (let index = 0; index < size; index += 1) {
     if (index > 0 && index % TURN === 0) await new Promise(setImmediate);
-    throwIfAborted(call.context.signal);
+    if (!clientLeft(call.context.signal)) throwIfAborted(call.context.signal);
     try {
       const run = () => runStatement(call, statement(index), stmtIdOf(call.command, index), outcome);
       // Most statements meet nobody: only those that do pay for waiting.
@@ -58,6 +58,11 @@ export async function runBatch(
     }
   }
   return outcome;
+}
+
+/** A write goes on to its end when only its client went away: 279. */
+function clientLeft(signal: AbortSignal): boolean {
+  return signal.aborted && interruption(signal).code === 279;
 }
 
 /** Tries at once; false when an open transaction is in the way and the statement has to wait. */

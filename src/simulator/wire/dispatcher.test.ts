@@ -1,4 +1,4 @@
-import { type Document, Double, Int32, Long, ObjectId } from 'bson';
+import { type Document, Double, Int32, Long, ObjectId, Timestamp } from 'bson';
 import { expect, test } from 'vitest';
 import type { CommandSpec, Connection, Privilege, Replication } from '../contracts.ts';
 import { ServerError } from '../contracts.ts';
@@ -163,4 +163,26 @@ test('errors about the member state carry its topologyVersion', async () => {
     errmsg: 'not primary',
     topologyVersion,
   });
+});
+
+test('a failed write tells of its write concern too, where the client gave one', async () => {
+  const opTime = { ts: new Timestamp({ t: 1, i: 1 }), t: Long.ONE };
+  const unsatisfied = { code: 100, codeName: 'UnsatisfiableWriteConcern', errmsg: 'Not enough nodes' };
+  const replication = {
+    assertWritable: () => undefined,
+    lastApplied: () => opTime,
+    clusterTime: () => opTime.ts,
+    topologyVersion: () => ({ processId: new ObjectId(), counter: Long.ONE }),
+    defaultWriteConcern: () => ({ w: 2 }),
+    awaitWriteConcern: async () => unsatisfied,
+  } as unknown as Replication;
+  const refuse = (code: number) => () => Promise.reject(new ServerError(code, '', 'no'));
+  const failing = (code: number) => dispatcherWith([{ access: 'write', run: refuse(code) }], { replication });
+  const writeConcern = { w: 2 };
+  expect(await run(failing(48), { x: 1, writeConcern })).toMatchObject({
+    code: 48,
+    writeConcernError: unsatisfied,
+  });
+  expect((await run(failing(48), { x: 1 }))['writeConcernError']).toBeUndefined();
+  expect((await run(failing(10107), { x: 1, writeConcern }))['writeConcernError']).toBeUndefined();
 });

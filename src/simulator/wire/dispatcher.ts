@@ -197,14 +197,19 @@ export class Dispatcher {
   async #runHooked(spec: CommandSpec, context: CommandContext): Promise<Document> {
     const { hooks } = this.#parts;
     let reply: Document;
+    let ran = false;
     try {
       await hooks.beforeCommand(context);
       await this.#assertState(spec, context);
+      ran = true;
       const result = await spec.run(context);
       reply = result['ok'] === undefined ? { ...result, ok: 1 } : result;
       if (asNumber(reply['ok']) === 1) reply = await this.#awaitWriteConcern(spec, context, reply);
     } catch (failure) {
       reply = this.#failure(failure);
+      if (ran && waitsAlthoughItFailed(context, reply)) {
+        reply = await this.#awaitWriteConcern(spec, context, reply);
+      }
     }
     return hooks.afterCommand(context, reply);
   }
@@ -310,6 +315,11 @@ export class Dispatcher {
     if (opTime !== null) reply['operationTime'] ??= opTime.ts;
     return reply;
   }
+}
+
+/** What a write found out by failing (a name that is taken, say) is confirmed too where the client asked for it. */
+function waitsAlthoughItFailed({ command, signal }: CommandContext, reply: Document): boolean {
+  return command['writeConcern'] !== undefined && !signal.aborted && !STATE_CODES.has(Number(reply['code']));
 }
 
 function assertLegacy(name: string): void {
