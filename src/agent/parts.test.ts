@@ -216,3 +216,13 @@ test('the ten-second no-op of an idle set is no lag; a lag that stays is one, an
   expect(settleLag(start, 60_000, 100_000).shown).toBe(60_000);
   expect(settleLag({ shown: null, doubtSince: null }, 3_000, 1).shown).toBe(3_000);
 });
+
+test('A7.1 a lag read just after an election is no news until it lasts: the new primary’s first write lies far ahead', () => {
+  const unknown = { shown: null, doubtSince: null };
+  const doubted = settleLag(unknown, 19_000, 100_000);
+  expect(doubted).toEqual({ shown: null, doubtSince: 100_000 });
+  expect(settleLag(doubted, 0, 102_500)).toEqual({ shown: 0, doubtSince: null });
+  expect(settleLag(doubted, 21_000, 102_500)).toEqual({ shown: 21_000, doubtSince: null });
+  expect(settleLag({ shown: 0, doubtSince: null }, 19_000, 100_000).shown).toBe(0);
+  expect(settleLag(unknown, 60_000, 100_000).shown).toBe(60_000);
+});

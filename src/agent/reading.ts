@@ -2,7 +2,7 @@
 import type { Document } from 'mongodb';
 import type { Millis } from '../base/units.ts';
 import type { MemberStateName, PeerFacts, ReplSetConfig } from '../clusters/facts.ts';
-import { LAG_CONFIRM, LAG_NOISE } from './limits.ts';
+import { LAG_CONFIRM, LAG_DOUBTED, LAG_NOISE } from './limits.ts';
 
 const STATES: readonly (MemberStateName | undefined)[] = [
   'STARTUP',
@@ -116,11 +116,15 @@ export interface LagMemory {
   readonly doubtSince: Millis | null;
 }
 
-/** What to show of a lag just read: a small rise is believed only when it lasts, everything else at once. */
+/**
+ * What to show of a lag just read: a small rise is believed only when it lasts, and so is what is read first after an
+ * election; everything else at once.
+ */
 export function settleLag(memory: LagMemory, read: Millis | null, now: Millis): LagMemory {
-  const rises = memory.shown === 0 && read !== null && read > 0 && read <= LAG_NOISE;
+  const floor = memory.shown === 0 ? 0 : memory.shown === null ? LAG_DOUBTED : Number.POSITIVE_INFINITY;
+  const rises = read !== null && read > floor && read <= LAG_NOISE;
   if (!rises) return { shown: read, doubtSince: null };
   const since = memory.doubtSince ?? now;
   if (now - since >= LAG_CONFIRM) return { shown: read, doubtSince: null };
-  return { shown: 0, doubtSince: since };
+  return { shown: memory.shown, doubtSince: since };
 }

@@ -122,3 +122,16 @@ test('A7.5 events: phases, primaries and members that went or came back, each on
   ]);
   expect(reasons(bad, good)).toEqual(['Normal Ready', 'Normal PrimaryElected', 'Normal MemberHealthy']);
 });
+
+test('L3 an event about a member names it once', () => {
+  const good = of(seen(state, d, HEALTHY));
+  const bad = of(seen(state, d, ['PRIMARY', 'SECONDARY', 'RECOVERING']));
+  const said = (after: MongoDBStatus) =>
+    eventsFor(good, after, 0)
+      .filter((e) => e.reason === 'MemberUnhealthy')
+      .map((e) => e.message);
+  const name = bad.members[2]?.name ?? '';
+  expect(said(bad)).toEqual([`${name} is RECOVERING`]);
+  const other = bad.members.map((m) => (m.name === name ? { ...m, message: 'its log is full' } : m));
+  expect(said({ ...bad, members: other })).toEqual([`${name} its log is full`]);
+});

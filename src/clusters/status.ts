@@ -391,11 +391,10 @@ function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): Event
       events.push({ type: 'Normal', reason: 'MemberHealthy', message: `${member.name} is ${member.state}` });
     else if (old.health === 'healthy') {
       const reason = member.health === 'unknown' ? 'MemberUnreachable' : 'MemberUnhealthy';
-      events.push({
-        type: 'Warning',
-        reason,
-        message: `${member.name} ${member.message ?? `is ${member.state ?? 'unknown'}`}`,
-      });
+      const said = member.message ?? `is ${member.state ?? 'unknown'}`;
+      // Most sentences about a member begin with its name.
+      const message = said.startsWith(`${member.name} `) ? said : `${member.name} ${said}`;
+      events.push({ type: 'Warning', reason, message });
     }
   }
   return events;

@@ -33,7 +33,9 @@ export const planHealth: Planner = (scene) => {
           wait('WaitingForMembers', soon(scene), `${name} is ${formatDuration(lag)} behind`, name),
         );
       } else {
-        decisions.push(wait('WaitingForMembers', soon(scene), `${name} is ${state}`, name));
+        // A secondary is healthy by its distance to the primary, so without one it needs another word than its state.
+        const alone = state === 'SECONDARY' ? ' and its distance to the primary is not known' : '';
+        decisions.push(wait('WaitingForMembers', soon(scene), `${name} is ${state}${alone}`, name));
       }
     }
   }
