@@ -150,7 +150,7 @@ function lookVerbs(program: Command, verb: MakeVerb): void {
     'everything about one object, and what you can do',
     async (c, _, words) => (await import('./verbs/describe.ts')).describe(c, words),
   );
-  verb(program, 'events [kind] [name]', 'what happened, newest first', async (c, o, words) =>
+  verb(program, 'events [kind] [name]', 'what happened, the newest last', async (c, o, words) =>
     (await import('./verbs/events.ts')).events(c, words, {
       limit: o['limit'] as number,
       watch: flag(o, 'watch'),
@@ -158,7 +158,7 @@ function lookVerbs(program: Command, verb: MakeVerb): void {
     }),
   )
     .option('--limit <number>', 'most events to print', parseCount, 100)
-    .option('-w, --watch', 'go on, oldest first')
+    .option('-w, --watch', 'go on as they come')
     .option('-A, --all-namespaces', 'events of all namespaces');
   examples(
     verb(program, 'wait <kind> [names...]', 'wait until something holds', async (c, o, words) =>

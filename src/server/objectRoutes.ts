@@ -147,7 +147,7 @@ function oneRoutes(deps: ApiDeps, info: KindInfo, path: string, suffix: string):
     method: 'GET',
     path: `${path}/events`,
     id: `list${kind}Events${suffix}`,
-    summary: `What happened to one ${kind}, newest first; or a stream`,
+    summary: `What happened to one ${kind}, the newest last; or a stream`,
     parameters: [LIMIT, ...WATCH],
     answers: { 200: { description: 'Events', schema: ref('EventList') } },
     handle: async (call) => {
@@ -160,7 +160,7 @@ function oneRoutes(deps: ApiDeps, info: KindInfo, path: string, suffix: string):
     method: 'GET',
     path: `${path}/operations`,
     id: `list${kind}Operations${suffix}`,
-    summary: `Journal of the steps done for one ${kind}, newest first`,
+    summary: `Journal of the steps done for one ${kind}, the newest last`,
     parameters: [LIMIT],
     answers: { 200: { description: 'Steps with intent, reason and outcome' } },
     handle: async (call) => {
@@ -224,7 +224,7 @@ const eventRoutes = (deps: ApiDeps, info: KindInfo): readonly Route[] =>
     path,
     id: index === 0 ? 'listAllEvent' : 'listEvent',
     tag: info.kind,
-    summary: 'What happened, newest first; or a stream',
+    summary: 'What happened, the newest last; or a stream',
     role: 'viewer',
     parameters: [LIMIT, ...WATCH],
     answers: { 200: { description: 'Events', schema: ref('EventList') } },

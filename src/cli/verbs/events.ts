@@ -10,7 +10,7 @@ export interface EventOptions {
   readonly allNamespaces: boolean;
 }
 
-/** `belay events [KIND NAME] [-w]`: newest first; with `-w` oldest first, and on as they come. */
+/** `belay events [KIND NAME] [-w]`: the newest last; with `-w` on as they come. */
 export async function events(
   context: Context,
   words: readonly string[],
