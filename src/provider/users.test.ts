@@ -192,6 +192,30 @@ test('B3.2 B3.5 a password somebody gave stays when its user goes; what Belay wr
   await control.close();
 });
 
+test('B3.5 S15 without a primary a changed user is not called applied, and a deleted one does not go', async () => {
+  const { clock, store, fleet, control, status, reason } = await ready();
+  await create(store, 'MongoDBUser', 'app', appUser());
+  await create(store, 'MongoDBUser', 'report', appUser({ username: 'report' }));
+  await clock.advance(1 * SECOND);
+  expect([await reason('app'), await reason('report')]).toEqual(['Applied', 'Applied']);
+  for (const member of ['orders-1', 'orders-2']) fleet.power(member, false);
+  const roles = [{ name: 'read', db: 'shop' }];
+  await store.update(userKey('report'), {
+    spec: admitted('MongoDBUser', 'report', appUser({ username: 'report', roles })),
+  });
+  await store.update(userKey('app'), { delete: true });
+  await clock.advance(1 * SECOND);
+  expect((await status('report'))?.phase).toBe('Pending');
+  expect((await status('app'))?.phase).toBe('Deleting');
+  expect(fleet.users('orders-0')).toContain('admin.app');
+  for (const member of ['orders-1', 'orders-2']) fleet.power(member, true);
+  await clock.advance(10 * SECOND);
+  expect(await store.get(userKey('app'))).toBeNull();
+  expect(fleet.users('orders-0')).not.toContain('admin.app');
+  expect(await reason('report')).toBe('Applied');
+  await control.close();
+});
+
 test('B3.5 two documents do not fight over one name: the older has it, the younger says so', async () => {
   const { clock, store, fleet, control, status, reason } = await ready();
   await create(store, 'MongoDBUser', 'first', appUser());
