@@ -1,6 +1,7 @@
 /** The command line: the one place where errors become words and exit codes. */
-import { asBelayError, type BelayError } from '../base/error.ts';
+import type { BelayError } from '../base/error.ts';
 import { EXIT, Exit, exitCodeFor } from './exit.ts';
+import { asFailure } from './failures.ts';
 import { type Io, realIo } from './io.ts';
 import { buildProgram } from './program.ts';
 import { ownVersion } from './version.ts';
@@ -22,7 +23,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     const { code, exitCode } = failure as { readonly code?: unknown; readonly exitCode?: number };
     if (typeof code === 'string' && code.startsWith('commander.'))
       return exitCode === 0 ? EXIT.done : EXIT.usage;
-    const error = asBelayError(failure);
+    const error = asFailure(failure);
     say(error, argv, io);
     return exitCodeFor(error.code);
   }
