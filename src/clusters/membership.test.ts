@@ -78,6 +78,30 @@ test('A6.4 S1 no one leaves or is promoted while a majority before or after woul
   expect([p.act, p.waits.some((w) => w.on === 'WouldLoseMajority')]).toEqual([null, true]);
 });
 
+test('A6.4 S1 both majorities count, before the change and after it, for the planner and once more for the guard', () => {
+  for (const [members, states] of [
+    // Three of five are enough; without the healthy one that leaves two of four are not.
+    [5, ['PRIMARY', 'SECONDARY', 'RECOVERING', 'RECOVERING', 'SECONDARY']],
+    // Two of four are not enough to agree on anything, though two of three would be.
+    [4, ['PRIMARY', 'SECONDARY', 'RECOVERING', 'RECOVERING']],
+  ] as const) {
+    const play = new Play(desired({}, members));
+    const wanted = desired({}, members - 1);
+    play.states = [...states];
+    const o = play.reading();
+    const state = advance(play.state, wanted, o, 1);
+    const decided = plan(o, wanted, state, 1);
+    expect([decided.act, decided.waits.some((w) => w.on === 'WouldLoseMajority')], `${members}`).toEqual([
+      null,
+      true,
+    ]);
+    const rest = play.config.members.slice(0, -1);
+    const config = { ...play.config, version: play.config.version + 1, members: rest };
+    const step = { kind: 'reconfig', replicaSet: 'orders', via: 'orders-0', config, change: '' } as const;
+    expect(guard(step, o, wanted, state, 1)?.reason, `${members}`).toBe('WouldLoseMajority');
+  }
+});
+
 test('S5 the guard refuses a reconfiguration that is stale or changes two votes', () => {
   const play = new Play(desired());
   const o = play.reading();
