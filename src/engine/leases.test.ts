@@ -84,6 +84,24 @@ test('a short outage of the store costs nothing', async () => {
   expect(events).toEqual(['one gained 4']);
 });
 
+test('L1 a lease that lapsed for a moment announces itself again, since wake-ups were turned away meanwhile', async () => {
+  const { clock, store, events, keeper } = scene();
+  let slow = 0;
+  const acquireLeases: Store['acquireLeases'] = async (...args) => {
+    if (slow > 0) await new Promise<void>((resolve) => clock.at(clock.now() + slow, resolve));
+    return store.acquireLeases(...args);
+  };
+  const one = keeper('one', { acquireLeases, releaseLeases: () => Promise.resolve() });
+  await one.open();
+  slow = 3 * SECOND;
+  await clock.advance(4 * SECOND);
+  expect(one.fence('x')).toBeNull();
+  slow = 0;
+  await clock.advance(1 * SECOND);
+  expect(one.fence('x')?.epoch).toBe(1);
+  expect(events).toEqual(['one gained 4', 'one gained 4']);
+});
+
 test('a clock that is set back does not make a lease longer', async () => {
   const { clock, store, keeper } = scene();
   const cut = cuttable(store);

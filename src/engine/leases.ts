@@ -3,7 +3,8 @@
  *   1. we stop acting LEASE_MARGIN before a lease ends that could not be renewed, measured on a clock that never jumps,
  *      from before the renewal was sent: another holder can not start earlier than that;
  *   2. every write and every command carries the epoch, so what still comes late is refused (S9);
- *   3. a lease gained announces its partition, so that all its clusters are looked at (hand-over).
+ *   3. a lease gained announces its partition, so that all its clusters are looked at (hand-over); so does one that had
+ *      lapsed for a moment, since what came meanwhile was turned away.
  */
 import { asBelayError } from '../base/error.ts';
 import { hash } from '../base/rng.ts';
@@ -110,13 +111,15 @@ export class LeaseKeeper {
       if (partition >= 0) after.set(partition, { fence: { lease: lease.name, epoch: lease.epoch }, until });
     }
     this.#held = after;
+    const now = this.#monotonic();
     const same = (p: number): boolean => before.get(p)?.fence.epoch === after.get(p)?.fence.epoch;
+    const lapsed = (p: number): boolean => (before.get(p)?.until ?? 0) <= now;
     this.#announce(
       [...before.keys()].filter((p) => !same(p)),
       this.#options.onLost,
     );
     this.#announce(
-      [...after.keys()].filter((p) => !same(p)),
+      [...after.keys()].filter((p) => !same(p) || lapsed(p)),
       this.#options.onGained,
     );
   }

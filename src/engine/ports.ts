@@ -381,6 +381,11 @@ export interface Platform {
     fence: Fence,
   ): Promise<{ readonly operationId: string }>;
   operation(operationId: string): Promise<OperationFacts>;
+  /**
+   * What became of a step whose answer was lost, asked where it was sent. `unknown`: it never arrived there, and never
+   * will: it may be placed anew, elsewhere too.
+   */
+  operationOf(host: string, stepId: string): Promise<OperationFacts>;
   /** Runtimes and volumes of these hosts; a host that can't be asked is left out and named in `unreachable`. */
   services(
     hosts: readonly string[],

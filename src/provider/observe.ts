@@ -45,12 +45,13 @@ type Cluster = Subject<Desired, State>;
 export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<Reading> {
   const { object, state } = cluster;
   const at = deps.clock.now();
-  const [started, platform, users] = await Promise.all([
+  const [started, lost, platform, users] = await Promise.all([
     readOperations(deps, state),
+    lostOperations(deps, state),
     needsServices(cluster) ? readServices(deps, cluster, fresh) : null,
     userObjects(deps.userIndex, deps.userSecrets, object, state, fresh),
   ]);
-  const operations = { ...started, ...lostOperations(deps, state, platform?.lists ?? null) };
+  const operations = { ...started, ...lost };
   return {
     at,
     members: state.members.map((member) => readMember(deps.agents, member)),
@@ -97,22 +98,24 @@ async function readOperations(
 }
 
 /**
- * Operations whose id never came back may have been started or not. As soon as their host can be asked they count as
- * unknown: services are looked at and the step is done again under its own id. Until then they are waited for.
+ * Operations whose id never came back may have been started or not: their host is asked for the step itself. One that it
+ * never heard of counts as unknown: services are looked at and the step is planned anew. Until it can be asked it is
+ * waited for: planned anew somewhere else, a member could come to be twice (S10).
  */
-function lostOperations(
+async function lostOperations(
   deps: ObserveDeps,
   state: State,
-  lists: ReadonlyMap<string, readonly ServiceFacts[]> | null,
-): Readonly<Record<string, OperationFacts>> {
+): Promise<Readonly<Record<string, OperationFacts>>> {
   const facts: Record<string, OperationFacts> = {};
-  for (const pending of state.pending as readonly Pending[]) {
-    if (pending.operationId !== null) continue;
-    const host = pending.host ?? memberOf(state, pending.member)?.host ?? null;
-    if (host === null) continue;
-    const known = pending.action === 'import' ? lists?.has(host) : deps.agents.host(host)?.connected;
-    if (known === true) facts[pending.stepId] = { kind: 'unknown' };
-  }
+  await Promise.all(
+    (state.pending as readonly Pending[]).map(async ({ stepId, operationId, host, member }) => {
+      const where = host ?? memberOf(state, member)?.host ?? null;
+      if (operationId !== null || where === null) return;
+      const asked = deps.platform.operationOf(where, stepId);
+      const seen = await within(deps.clock, OBSERVATION_LIMIT, 'operation', asked).catch(() => null);
+      if (seen !== null) facts[stepId] = seen;
+    }),
+  );
   return facts;
 }
 

@@ -143,7 +143,11 @@ export class UserSecrets {
   }
 
   #hmacKey(): Promise<Secret<string>> {
-    this.#key ??= this.#secrets.ensure(FINGERPRINT_KEY, newPassword);
+    this.#key ??= this.#secrets.ensure(FINGERPRINT_KEY, newPassword).catch((failure: unknown) => {
+      // A store that was down for a moment must not be remembered for ever.
+      this.#key = null;
+      throw failure;
+    });
     return this.#key;
   }
 

@@ -157,7 +157,7 @@ function exited(
   }
   return wait(
     'ProcessStarting',
-    process.nextStartAt ?? soon(scene),
+    process.nextStartAt > scene.now ? process.nextStartAt : soon(scene),
     `${detail}; it is started again`,
     member,
   );

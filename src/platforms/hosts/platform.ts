@@ -57,6 +57,10 @@ export class HostsPlatform implements Platform {
     return this.#agents.operation(operationId.slice(0, slash), operationId.slice(slash + 1));
   }
 
+  operationOf(host: string, stepId: string): Promise<OperationFacts> {
+    return this.#agents.operation(host, stepId);
+  }
+
   async services(
     hosts: readonly string[],
   ): Promise<{ readonly items: readonly ServiceFacts[]; readonly unreachable: readonly string[] }> {
