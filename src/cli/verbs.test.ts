@@ -449,6 +449,7 @@ test('describe of every other kind', async () => {
   expect(user.out).toMatch(/Phase {8}Ready[\s\S]*Spec\n {2}username: app\n/);
   const host = await cli.belay(['describe', 'host', 'db1']);
   expect(host.out).toMatch(/Labels {7}rack=a[\s\S]*Machine\n[\s\S]*Members +default\/orders-0/);
+  expect(host.out).not.toContain('undefined');
   const secret = await cli.belay(['describe', 'secret', 'pw']);
   expect(secret.out).toMatch(/keys:\n {4}- password/);
   expect(secret.out).not.toContain('canary');
@@ -498,7 +499,9 @@ test('refusals of the server exit 4 and say who may', async () => {
   const refused = await cli.belay(['apply', '-f', '-'], { ...viewer, stdin: ORDERS_YAML });
   expect(refused).toMatchObject({
     code: 4,
-    err: expect.stringContaining('error Forbidden: token the viewer has role viewer'),
+    err: expect.stringContaining(
+      'error Forbidden: token the viewer has role viewer, but operator is needed: Create or change',
+    ),
   });
   expect((await cli.belay(['apply', '--dry-run', '-f', '-'], { ...viewer, stdin: ORDERS_YAML })).code).toBe(
     0,

@@ -103,7 +103,7 @@ async function authorise(deps: ApiDeps, request: FastifyRequest, route: Route): 
   if (ROLES.indexOf(identity.role) <= ROLES.indexOf(needed)) return;
   throw new BelayError(
     'Forbidden',
-    `token ${identity.name} has role ${identity.role}; this needs ${needed}: ${route.summary.toLowerCase()}`,
+    `token ${identity.name} has role ${identity.role}, but ${needed} is needed: ${route.summary}`,
     {
       retry: 'never',
       fix: `use a token with role ${needed}; an admin makes one with: belay token create NAME --role ${needed}`,

@@ -43,7 +43,7 @@ export async function describeText(
     ...headLines(kind, object, status, now),
     ...(await specLines(kind, object)),
     ...conditionLines(status),
-    ...memberLines(status, now),
+    ...(kind === 'MongoDB' ? memberLines(status, now) : []),
     ...hostLines(kind, object),
     ...adviceLines(kind, object, status, events),
     ...eventLines(events, now),
@@ -166,8 +166,9 @@ function adviceLines(
 ): readonly string[] {
   const advice: string[] = [];
   const { name } = object.metadata;
+  const members = kind === 'MongoDB' ? (status.members ?? []) : [];
   const silent = new Set(
-    (status.members ?? [])
+    members
       .filter((m) => m.health === 'unknown' && m.hostName !== undefined && m.stage === 'active')
       .map((m) => m.hostName),
   );
@@ -175,7 +176,7 @@ function adviceLines(
     advice.push(`  host ${host} does not answer: is it up, and its agent?   belay describe host ${host}`);
     advice.push(`    on ${host}:   systemctl status belay-agent`);
   }
-  for (const m of status.members ?? [])
+  for (const m of members)
     if (m.health === 'unhealthy' && m.hostName !== undefined)
       advice.push(
         `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself; its log is on host ${m.hostName}`,
