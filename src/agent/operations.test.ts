@@ -108,6 +108,13 @@ test('S10 an operation is carried out once per id, however it ended', async () =
   expect(seen.slice(told)).toEqual(['o2 uid-1 failed']);
 });
 
+test('S4 A2.6 a volume whose marker cannot be written gets no data folder', () => {
+  const { inventory, layout } = host();
+  mkdirSync(layout.volume('vol-1').owner, { recursive: true });
+  expect(() => inventory.createVolume('vol-1', owner(), 0)).toThrow();
+  expect(existsSync(layout.volume('vol-1').data)).toBe(false);
+});
+
 test('A2.7 an import that was cut off goes on with the ids it had decided', async () => {
   const { operations, layout } = host();
   operations.start({ kind: 'import', id: 'o1', spec: spec() });

@@ -102,6 +102,33 @@ test('A6.4 S1 both majorities count, before the change and after it, for the pla
   }
 });
 
+test('S3 A6.4 a primary that leaves is not asked to hand over to another that leaves', () => {
+  const play = new Play(desired({}, 5));
+  play.states = ['SECONDARY', 'SECONDARY', 'SECONDARY', 'SECONDARY', 'PRIMARY'];
+  const members = play.config.members.map((row) => (row._id < 3 ? { ...row, priority: 0 } : row));
+  play.config = { ...play.config, members };
+  play.desired = desired();
+  expect(play.pass()).toBe('wait NoElectableSecondary');
+});
+
+test('A6.3 two readings in a row: one that is behind in between begins anew', () => {
+  const play = new Play(desired());
+  play.desired = desired({}, 4);
+  for (let i = 0; i < 4; i++) play.pass();
+  expect(play.config.members).toHaveLength(4);
+  play.states[3] = 'STARTUP2';
+  play.pass();
+  for (const [state, line] of [
+    ['SECONDARY', 'wait InitialSync'],
+    ['RECOVERING', 'wait InitialSync'],
+    ['SECONDARY', 'wait InitialSync'],
+  ] as const) {
+    play.states[3] = state;
+    expect(play.pass(), state).toBe(line);
+  }
+  expect(play.pass()).toContain('orders-3 gets its vote');
+});
+
 test('S5 the guard refuses a reconfiguration that is stale or changes two votes', () => {
   const play = new Play(desired());
   const o = play.reading();
