@@ -163,3 +163,35 @@ test('S6 the guard refuses an initiate while any member is unknown, starting, in
     expect(guard(step, o, d, known, 0)?.reason).toBe('AlreadyInitiated');
   }
 });
+
+test('A4.3 the guard lets only a runtime be taken over that is there now and carries our marker', () => {
+  const owner = {
+    installation: 'i',
+    clusterUid: d.uid,
+    member: 'orders-0',
+    hostname: 'orders-0',
+    proof: 'p',
+  };
+  const service = {
+    id: 's1',
+    hostname: 'orders-0',
+    host: 'db1',
+    kind: 'runtime' as const,
+    owner,
+    masked: false,
+    deployed: false,
+    port: 27017,
+    dataPath: null,
+    sizeBytes: null,
+  };
+  const placement = { host: 'db1', address: 'db1', port: 27017, portFixed: true };
+  const adopt: Step = { kind: 'adopt', member: 'orders-0', serviceId: 's1', volumeId: null, placement };
+  const state = withMember(running(d), 'orders-0', { stage: 'planned', serviceId: null });
+  const now = (services: Observed['services']): Refusal['reason'] | null =>
+    guard(adopt, { ...seen(state, d, HEALTHY), services }, d, state, 0)?.reason ?? null;
+  expect(now([service])).toBeNull();
+  expect(now([]), 'its removal was seen to end while the remembered list still named it').toBe('Stale');
+  expect(now(null)).toBe('Stale');
+  expect(now([{ ...service, owner: null }])).toBe('NotOwned');
+  expect(now([{ ...service, owner: { ...owner, member: 'orders-1' } }])).toBe('NotOwned');
+});

@@ -54,8 +54,9 @@ export function guard(
     return no('Paused', 'the cluster was paused meanwhile (S11)');
   switch (step.kind) {
     case 'ensureCredentials':
-    case 'adopt':
       return null;
+    case 'adopt':
+      return guardAdopt(step, fresh, state);
     case 'import':
     case 'deploy':
       return guardInfrastructure(step.member, desired, state, stepId);
@@ -91,6 +92,23 @@ export function guard(
     default:
       return no('Stale', 'unknown step');
   }
+}
+
+/**
+ * A remembered list may still name a runtime whose removal has just been seen to end; taken over, it would be deployed
+ * to for ever. Only one that is there now, with our marker, is taken.
+ */
+function guardAdopt(
+  step: Extract<Step, { readonly kind: 'adopt' }>,
+  fresh: Observed,
+  state: State,
+): Refusal | null {
+  const { member, serviceId } = step;
+  if (fresh.services === null) return no('Stale', 'the platform has not listed its services');
+  const listed = fresh.services.find((s) => s.kind === 'runtime' && s.id === serviceId);
+  if (listed === undefined) return no('Stale', `service ${serviceId} of ${member} is gone`);
+  const ours = listed.owner?.clusterUid === state.uid && listed.owner.member === member;
+  return ours ? null : no('NotOwned', `service ${serviceId} does not carry our marker`);
 }
 
 function guardInfrastructure(
