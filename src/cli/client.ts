@@ -188,7 +188,8 @@ async function trust(file: string): Promise<void> {
   try {
     tls.setDefaultCACertificates([...tls.getCACertificates('default'), readFileSync(file, 'utf8')]);
   } catch (cause) {
-    throw new BelayError('Usage', `${file} cannot be read as a certificate authority`, {
+    const why = (cause as Error).message;
+    throw new BelayError('Usage', `${file} cannot be read as a certificate authority: ${why}`, {
       retry: 'never',
       fix: 'name the ca.pem in the data folder of the control plane, or a copy of it',
       cause,
@@ -209,7 +210,9 @@ function unreachable(url: string, failure: unknown): BelayError {
     });
   }
   if (UNTRUSTED.test(cause?.code ?? '')) {
-    return new BelayError('ServerUntrusted', `the certificate of ${url} is not trusted: ${cause?.message}`, {
+    // Behind the semicolon stands advice about the runtime, which is not the reader's.
+    const [why = ''] = (cause?.message ?? '').split(';');
+    return new BelayError('ServerUntrusted', `the certificate of ${url} is not trusted: ${why}`, {
       retry: 'never',
       fix: 'copy ca.pem from the data folder of the control plane, and name it with --ca-file or BELAY_CA_FILE',
       cause: failure,

@@ -82,8 +82,8 @@ test('off loopback the API is served over TLS only, with a certificate of the CA
     code: 'Usage',
     fix: expect.stringContaining('--tls'),
   });
-  const server = await start(folder, { tls: true });
-  expect(server.url).toMatch(/^https:/);
+  const server = await start(folder, { tls: true, listen: { host: '0.0.0.0', port: 0 } });
+  expect(server.url).toMatch(/^https:\/\/localhost:\d+$/);
   const ca = readFileSync(server.caFile);
   const status = await new Promise((resolve, reject) => {
     request(`${server.url}/healthz`, { ca }, (response) => {

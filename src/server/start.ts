@@ -17,7 +17,7 @@ import { type ControlPlane, openControlPlane } from './controlplane.ts';
 import type { ApiDeps, JoinInvitation } from './deps.ts';
 import { masterKeyFile, storeUrlOf } from './masterKey.ts';
 import { makeMetrics } from './metrics.ts';
-import { ownCertificate } from './ownCertificate.ts';
+import { isWildcard, ownCertificate } from './ownCertificate.ts';
 
 export interface Address {
   readonly host: string;
@@ -142,9 +142,11 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
     );
   }
   const port = (app.server.address() as AddressInfo).port;
-  const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
+  // An address that stands for all is none to connect to; on this machine localhost always is.
+  const reached = isWildcard(listen.host) ? 'localhost' : listen.host;
+  const host = reached.includes(':') ? `[${reached}]` : reached;
   const url = `${own === null ? 'http' : 'https'}://${host}:${port}`;
-  log.info('serving', { url, agents: controlPlane.agentUrls });
+  log.info('serving', { url, listen: `${listen.host}:${port}`, agents: controlPlane.agentUrls });
   return {
     url,
     agentUrls: controlPlane.agentUrls,

@@ -152,7 +152,7 @@ function hostLines(kind: string, object: ApiObject): readonly string[] {
     ),
     pair('  System', `${s.os ?? '–'}, ${s.cpus ?? '–'} processors, memory ${size(s.memoryBytes)}`),
     pair('  Disk', `${size(s.diskFreeBytes)} of ${size(s.diskTotalBytes)} free`),
-    pair('  Executables', executables.join('; ') || 'none'),
+    pair('  Binaries', executables.join('; ') || 'none'),
     pair('  Members', s.members?.join(', ') || 'none'),
   ];
 }
