@@ -62,8 +62,12 @@ interface Entry {
   agent: Agent | null;
   seenAt: Millis;
   readonly members: Map<string, MemberItem>;
+  /** Grows with every connection: what belongs to an older one is dropped. */
+  connection: number;
   /** What is under way ends when the connection does. */
   readonly open: Set<() => void>;
+  /** Messages on a way that is cut without anybody noticing: they arrive when it is whole again. */
+  stuck: (() => void)[];
   /** Messages keep their order: nothing arrives before this. */
   toAgent: Millis;
   fromAgent: Millis;
@@ -135,6 +139,13 @@ export class Channel implements Agents {
     });
   }
 
+  /** The way is whole again: if nobody gave up the connection meanwhile, nothing of it was lost. */
+  wayHealed(host: string): void {
+    const entry = this.#entries.get(host);
+    if (this.#dead || entry === undefined || !this.#reaches(host)) return;
+    for (const send of entry.stuck.splice(0)) send();
+  }
+
   #hello(host: string, agent: Agent): void {
     const { clock, machines, timeline } = this.#options;
     const machine = machines.get(host) as Machine;
@@ -143,7 +154,9 @@ export class Channel implements Agents {
       agent: null,
       seenAt: 0,
       members: new Map(),
+      connection: 0,
       open: new Set(),
+      stuck: [],
       toAgent: 0,
       fromAgent: 0,
       cancelSilence: () => {},
@@ -152,6 +165,8 @@ export class Channel implements Agents {
     // A newer connection takes the place of one that nobody has missed yet.
     for (const end of [...entry.open]) end();
     entry.agent = agent;
+    entry.connection++;
+    entry.stuck = [];
     entry.facts = machine.facts;
     entry.seenAt = clock.now();
     const before = new Map(entry.members);
@@ -168,6 +183,7 @@ export class Channel implements Agents {
     this.#options.timeline.promised = true;
     for (const end of [...entry.open]) end();
     entry.open.clear();
+    entry.stuck = [];
     this.#tell({ kind: 'host', host });
     for (const [id, item] of entry.members) this.#tellMember(host, id, item);
     this.#tryConnect(host, RECONNECT);
@@ -215,10 +231,15 @@ export class Channel implements Agents {
 
   #deliver(host: string, entry: Entry, take: () => void): void {
     const { timeline, fabric, name } = this.#options;
-    if (this.#dead || !fabric.reaches(host, name)) return;
+    if (this.#dead) return;
+    if (!fabric.reaches(host, name)) {
+      entry.stuck.push(() => this.#deliver(host, entry, take));
+      return;
+    }
+    const { connection } = entry;
     entry.fromAgent = Math.max(entry.fromAgent, timeline.now + fabric.delay(host, name));
     timeline.at(entry.fromAgent, () => {
-      if (this.#dead) return;
+      if (this.#dead || entry.connection !== connection) return;
       timeline.promised = true;
       take();
     });
@@ -348,8 +369,8 @@ export class Channel implements Agents {
       const broke = (): void => fail('AgentNotConnected', `the connection to ${host} broke`);
       entry.open.add(broke);
       const cancel = timeline.after(limit, () => fail('NoAnswer', `${host} did not answer in time`));
-      if (fate.requestLost || !fabric.reaches(name, host)) return;
-      entry.toAgent = Math.max(entry.toAgent, timeline.now + fabric.delay(name, host)) + fate.heldMillis;
+      if (fate.requestLost) return;
+      const { connection } = entry;
       const answer = (result: () => T): void => {
         const value = attempt(result);
         if (fate.answerLost || entry.agent !== agent) return;
@@ -362,7 +383,9 @@ export class Channel implements Agents {
         );
       };
       const arrive = (): void => {
-        if (this.#options.machines.get(host)?.agent !== agent) return;
+        if (this.#options.machines.get(host)?.agent !== agent || entry.connection !== connection) return;
+        // The last words of a process that ended arrive at once or never.
+        if (this.#dead && fate.heldMillis > 0) return;
         try {
           act(agent, answer);
         } catch (failure) {
@@ -371,8 +394,14 @@ export class Channel implements Agents {
           });
         }
       };
-      timeline.at(entry.toAgent, arrive);
-      if (fate.doubled) timeline.at(entry.toAgent, arrive);
+      const send = (): void => {
+        const usual = timeline.now + fabric.delay(name, host);
+        entry.toAgent = Math.max(entry.toAgent, usual) + fate.heldMillis;
+        timeline.at(entry.toAgent, arrive);
+        if (fate.doubled) timeline.at(entry.toAgent, arrive);
+      };
+      if (fabric.reaches(name, host)) send();
+      else entry.stuck.push(send);
     });
   }
 }

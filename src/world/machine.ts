@@ -38,7 +38,7 @@ export interface OperationEntry {
   readonly operation: HostOperation;
   facts: OperationFacts;
   /** Decided before anything was made. */
-  readonly place: { readonly serviceId: string; readonly volumeId: string; readonly port: number } | null;
+  place: { readonly serviceId: string; readonly volumeId: string; readonly port: number } | null;
 }
 
 /** What survives everything but the disk's own end. */

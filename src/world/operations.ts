@@ -61,7 +61,7 @@ export class Operations {
     const entry: OperationEntry = {
       operation,
       facts: { kind: 'running', detail: operation.kind },
-      place: operation.kind === 'import' ? this.#placeFor(operation.spec) : null,
+      place: null,
     };
     disk.operations.set(operation.id, entry);
     this.#begin(entry);
@@ -98,10 +98,12 @@ export class Operations {
     }
   }
 
-  #now({ operation, place }: OperationEntry): Result {
+  #now(entry: OperationEntry): Result {
+    const { operation } = entry;
     switch (operation.kind) {
       case 'import':
-        return this.#import(operation.spec, place ?? this.#placeFor(operation.spec));
+        entry.place ??= this.#placeFor(operation.spec);
+        return this.#import(operation.spec, entry.place);
       case 'deploy':
         return this.#deploy(operation.serviceId, operation.spec);
       case 'deleteVolume':

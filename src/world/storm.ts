@@ -192,7 +192,11 @@ export class Storm implements Weather {
 
   #cutAgent(plane: ControlPlane | undefined, host: string, millis: Millis, silently: boolean): void {
     if (plane === undefined) return;
-    this.#for(millis, this.#world.fabric.cut(plane.name, host));
+    const heal = this.#world.fabric.cut(plane.name, host);
+    this.#for(millis, () => {
+      heal();
+      plane.channel?.wayHealed(host);
+    });
     plane.channel?.wayCut(host, silently);
   }
 
