@@ -129,6 +129,15 @@ test('A6.3 two readings in a row: one that is behind in between begins anew', ()
   expect(play.pass()).toContain('orders-3 gets its vote');
 });
 
+test('STK-09 a new member gets an _id of its own where a person has used its index', () => {
+  const play = new Play(desired());
+  const members = play.config.members.map((row, i) => (i === 2 ? { ...row, _id: 3 } : row));
+  play.config = { ...play.config, members };
+  play.desired = desired({}, 4);
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  expect(play.config.members.map((row) => row._id)).toEqual([0, 1, 3, 4]);
+});
+
 test('S5 the guard refuses a reconfiguration that is stale or changes two votes', () => {
   const play = new Play(desired());
   const o = play.reading();
