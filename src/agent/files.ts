@@ -18,37 +18,57 @@ import { BelayError } from '../base/error.ts';
 
 /** Only the agent's user may read it. */
 export const PRIVATE = 0o600;
-const PUBLIC = 0o644;
+export const PUBLIC = 0o644;
 
 /**
  * Replaces a file: after return it survives a power cut, and nobody ever sees half of it. Secrets get mode 0600, before
  * the first byte. Errors: `DiskFull` (later), `FileNotWritten` (later).
  */
 export function atomicWrite(path: string, data: string, mode: number = PUBLIC): void {
+  replace(path, data, mode, 'file and name');
+}
+
+/**
+ * Replaces a file that is no record but made from others, or that means nothing after a power cut: nobody ever sees half
+ * of it, the end of this process loses nothing, and no disk is waited for. Errors: as `atomicWrite`.
+ */
+export function derivedWrite(path: string, data: string, mode: number = PUBLIC): void {
+  replace(path, data, mode, 'nothing');
+}
+
+/** What is on the disk when it returns: `file`: after a power cut there is the old one or the new one, whole. */
+type Synced = 'file and name' | 'file' | 'nothing';
+
+function replace(path: string, data: string, mode: number, synced: Synced): void {
   const aside = `${path}.${randomBytes(4).toString('hex')}.tmp`;
   try {
     const file = openSync(aside, 'wx', mode);
     try {
       writeSync(file, data);
-      fsyncSync(file);
+      if (synced !== 'nothing') fsyncSync(file);
     } finally {
       closeSync(file);
     }
     renameSync(aside, path);
-    syncFolder(dirname(path));
+    if (synced === 'file and name') syncFolder(dirname(path));
   } catch (failure) {
     removeQuietly(aside);
     throw fileError(path, failure);
   }
 }
 
-/** Writes only what differs: equal content is no write and wakes no disk. */
-export function atomicWriteIfChanged(path: string, data: string, mode: number = PUBLIC): void {
-  if (readText(path) !== data) atomicWrite(path, data, mode);
+/** The same for what is there already: equal content is no write. */
+export function derivedWriteIfChanged(path: string, data: string, mode: number = PUBLIC): void {
+  if (readText(path) !== data) derivedWrite(path, data, mode);
 }
 
-export function writeJson(path: string, value: unknown, mode: number = PUBLIC): void {
-  atomicWrite(path, `${JSON.stringify(value)}\n`, mode);
+export function writeJson(
+  path: string,
+  value: unknown,
+  mode: number = PUBLIC,
+  synced: Synced = 'file and name',
+): void {
+  replace(path, `${JSON.stringify(value)}\n`, mode, synced);
 }
 
 /** The file's text, or null when there is none. */
@@ -72,12 +92,12 @@ export function readJson(path: string): unknown {
   }
 }
 
-/** Makes a folder and those above it; durable when it returns. */
-export function makeFolder(path: string, mode = 0o700): void {
+/** Makes a folder and those above it; durable when it returns, unless it holds only what can be made again. */
+export function makeFolder(path: string, mode = 0o700, synced: 'name' | 'nothing' = 'name'): void {
   if (existsSync(path)) return;
   try {
     mkdirSync(path, { recursive: true, mode });
-    syncFolder(dirname(path));
+    if (synced === 'name') syncFolder(dirname(path));
   } catch (failure) {
     throw fileError(path, failure);
   }

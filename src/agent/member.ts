@@ -10,7 +10,7 @@ import type { CommandOutcome, MemberCommand, MemberSnapshot } from '../clusters/
 import type { Clock, Log } from '../engine/ports.ts';
 import { runCommand } from './commands/run.ts';
 import type { Executables } from './executables.ts';
-import { atomicWrite, atomicWriteIfChanged, makeFolder, PRIVATE, readJson, readText } from './files.ts';
+import { atomicWrite, derivedWriteIfChanged, makeFolder, PRIVATE, readJson, readText } from './files.ts';
 import type { Inventory, ServiceRecord } from './inventory.ts';
 import { signal } from './launch.ts';
 import type { ServicePaths } from './layout.ts';
@@ -192,15 +192,16 @@ export class Member {
     };
   }
 
+  /** All of it comes from the snapshot, which is safe on disk: after a power cut it is written again before a start. */
   #writeFiles(snapshot: MemberSnapshot, record: ServiceRecord): void {
     const { paths, inventory } = this.#options;
     const dataPath = inventory.dataPath(record.volumeId);
     makeFolder(dataPath);
-    makeFolder(`${paths.folder}/tls`);
-    atomicWriteIfChanged(paths.ca, snapshot.caPem);
-    atomicWriteIfChanged(paths.certificate, snapshot.certificatePem.reveal(), PRIVATE);
-    atomicWriteIfChanged(paths.keyFile, snapshot.keyFile.reveal(), PRIVATE);
-    atomicWriteIfChanged(paths.config, renderConfig(snapshot, paths, dataPath));
+    makeFolder(`${paths.folder}/tls`, 0o700, 'nothing');
+    derivedWriteIfChanged(paths.ca, snapshot.caPem);
+    derivedWriteIfChanged(paths.certificate, snapshot.certificatePem.reveal(), PRIVATE);
+    derivedWriteIfChanged(paths.keyFile, snapshot.keyFile.reveal(), PRIVATE);
+    derivedWriteIfChanged(paths.config, renderConfig(snapshot, paths, dataPath));
   }
 
   #redact(message: string): string {
@@ -302,7 +303,7 @@ export class Member {
       return { kind: 'refused', code: null, codeName: 'MemberNotRunning', message, class: 'transient' };
     }
     const listener = (): boolean => {
-      const owner = listenerOf(snapshot.port);
+      const owner = listenerOf(snapshot.port, pid);
       return owner === null || owner.pid === null || owner.pid === pid;
     };
     const context = { snapshot, clients: this.#clients, ownsPort: listener };

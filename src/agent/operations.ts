@@ -11,11 +11,11 @@ import type { OperationFacts, OwnerMarker } from '../clusters/facts.ts';
 import type { ServiceSpec } from '../clusters/snapshot.ts';
 import type { Clock, HostOperation, Log } from '../engine/ports.ts';
 import type { Executables } from './executables.ts';
-import { readJson, removeQuietly, writeJson } from './files.ts';
-import { type Inventory, isId, sameOwner } from './inventory.ts';
+import { PUBLIC, readJson, removeQuietly, writeJson } from './files.ts';
+import { type Inventory, isId, type ServiceRecord, sameOwner } from './inventory.ts';
 import type { Layout } from './layout.ts';
 import { OPERATIONS_KEPT, PORTS_TRIED } from './limits.ts';
-import { listenerOf } from './procfs.ts';
+import { listenerOf, portsListened } from './procfs.ts';
 
 interface Entry {
   readonly operation: HostOperation;
@@ -148,8 +148,9 @@ export class Operations {
   }
 
   #freePort(serviceId: string, wanted: number): number {
+    const listened = portsListened();
     for (let port = wanted; port < wanted + PORTS_TRIED; port++) {
-      if (this.#portUser(serviceId, port) === null) return port;
+      if (!listened.has(port) && this.#sibling(serviceId, port) === null) return port;
     }
     return wanted;
   }
@@ -249,13 +250,18 @@ export class Operations {
 
   /** Who else uses the port, in words; a sibling may be stopped just now and still owns its port. */
   #portUser(serviceId: string, port: number): string | null {
-    const { inventory, runningPid } = this.#options;
-    const sibling = inventory.services().find((record) => record.id !== serviceId && record.port === port);
+    const sibling = this.#sibling(serviceId, port);
     if (sibling) return `${sibling.owner.member} of cluster ${sibling.owner.clusterUid}`;
-    const listener = listenerOf(port);
-    if (!listener || (listener.pid !== null && listener.pid === runningPid(serviceId))) return null;
+    const own = this.#options.runningPid(serviceId);
+    const listener = listenerOf(port, own);
+    if (!listener || (listener.pid !== null && listener.pid === own)) return null;
     const program = listener.command.split(' ')[0] ?? '';
     return listener.pid === null ? 'another process' : `process ${listener.pid} (${program})`;
+  }
+
+  #sibling(serviceId: string, port: number): ServiceRecord | null {
+    const { inventory } = this.#options;
+    return inventory.services().find((record) => record.id !== serviceId && record.port === port) ?? null;
   }
 
   // ── deletions ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -302,8 +308,13 @@ export class Operations {
 
   // ── journal ────────────────────────────────────────────────────────────────────────────────────────────────────
 
+  /**
+   * The beginning is safe when this returns. Of the end only the content is: should a power cut take its name, the
+   * operation runs again and finds everything done.
+   */
   #save(entry: Entry): void {
-    writeJson(this.#options.layout.operation(entry.operation.id), entry);
+    const synced = entry.facts.kind === 'running' ? 'file and name' : 'file';
+    writeJson(this.#options.layout.operation(entry.operation.id), entry, PUBLIC, synced);
     this.#entries.set(entry.operation.id, entry);
     if (this.#entries.size > OPERATIONS_KEPT * 1.2) this.#prune();
   }

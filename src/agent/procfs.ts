@@ -1,5 +1,6 @@
 /** Processes and ports as Linux shows them under /proc. Elsewhere everything is unknown, which is never wrong. */
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs';
+import { SECOND } from '../base/units.ts';
 
 /** Tells a process from a later one with the same number: start time in clock ticks since boot, and which boot. */
 export interface ProcessIdentity {
@@ -71,26 +72,73 @@ export function findByConfig(paths: ReadonlySet<string>): ReadonlyMap<string, Pr
   return found;
 }
 
-/** Who listens on a TCP port of this machine: its process when it can be told. Null: nobody listens. */
-export function listenerOf(port: number): { readonly pid: number | null; readonly command: string } | null {
-  const inodes = new Set([...listening('/proc/net/tcp', port), ...listening('/proc/net/tcp6', port)]);
+/**
+ * Who listens on a TCP port of this machine: its process when it can be told. Null: nobody listens. The process it
+ * probably is gets looked at first: looking at all takes a while.
+ */
+export function listenerOf(
+  port: number,
+  probably: number | null = null,
+): { readonly pid: number | null; readonly command: string } | null {
+  // Who listens on IPv4 is who answers on 127.0.0.1; one that serves both is in the other table alone.
+  const inodes = new Set(inodesOf(port, listening4()));
+  if (inodes.size === 0) for (const inode of inodesOf(port, listening6())) inodes.add(inode);
   if (inodes.size === 0) return null;
-  for (const pid of pids()) {
+  const known = probably !== null && holdsSocket(probably, inodes);
+  for (const pid of known ? [probably] : pids()) {
     if (holdsSocket(pid, inodes)) return { pid, command: commandLine(pid).join(' ') };
   }
   return { pid: null, command: '' };
 }
 
-/** Inodes of sockets in state LISTEN (0A) on the port. */
-function listening(table: string, port: number): readonly string[] {
-  const wanted = port.toString(16).toUpperCase().padStart(4, '0');
-  return (read(table) ?? '')
-    .split('\n')
-    .slice(1)
-    .map((line) => line.trim().split(/\s+/))
-    .filter((fields) => fields[3] === '0A' && fields[1]?.endsWith(`:${wanted}`))
-    .map((fields) => fields[9] ?? '');
+/** All TCP ports of this machine that somebody listens on. */
+export const portsListened = (): ReadonlySet<number> =>
+  new Set([...listening4(), ...listening6()].map(({ port }) => port));
+
+/** A line of a socket: local address and port, peer, state, …, inode. */
+const SOCKET =
+  /^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]{2}) \S+ \S+ \S+ +\d+ +\d+ (\d+)/gm;
+const LISTEN = '0A';
+
+interface Listening {
+  readonly port: number;
+  readonly inode: string;
 }
+const inodesOf = (port: number, all: readonly Listening[]): readonly string[] =>
+  all.flatMap((socket) => (socket.port === port ? [socket.inode] : []));
+const listening4 = (): readonly Listening[] => listeningIn('/proc/net/tcp');
+
+/** Seldom anything is in this table, and the kernel looks through all buckets to say so: one look serves for a second. */
+let seen6: { readonly at: number; readonly sockets: readonly Listening[] } | null = null;
+function listening6(): readonly Listening[] {
+  const now = performance.now();
+  if (seen6 === null || now - seen6.at >= SECOND) seen6 = { at: now, sockets: listeningIn('/proc/net/tcp6') };
+  return seen6.sockets;
+}
+
+/** The kernel lists those that listen first. Behind them come all connections of the machine, which may be very many. */
+function listeningIn(table: string): readonly Listening[] {
+  let text = '';
+  try {
+    const file = openSync(table, 'r');
+    try {
+      const chunk = Buffer.alloc(CHUNK);
+      for (let read = 1; read > 0 && !/ (?!0A)[0-9A-F]{2} [0-9A-F]{8}:[0-9A-F]{8} /.test(text); ) {
+        read = readSync(file, chunk, 0, CHUNK, null);
+        text += chunk.toString('latin1', 0, read);
+      }
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return [];
+  }
+  return [...text.matchAll(SOCKET)]
+    .filter(([, , state]) => state === LISTEN)
+    .map(([, port, , inode]) => ({ port: Number.parseInt(port as string, 16), inode: inode as string }));
+}
+
+const CHUNK = 4096;
 
 function holdsSocket(pid: number, inodes: ReadonlySet<string>): boolean {
   try {

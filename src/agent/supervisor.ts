@@ -3,12 +3,13 @@
  * or its snapshot changes, stopped. The process never depends on the agent's life (fail-static).
  */
 import type { ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { asBelayError } from '../base/error.ts';
 import type { Bytes, Millis } from '../base/units.ts';
 import type { ProcessFacts } from '../clusters/facts.ts';
 import type { Clock, Log } from '../engine/ports.ts';
 import { type Exit, judgeExit } from './exits.ts';
-import { readJson, readTail, removeQuietly, writeJson } from './files.ts';
+import { PUBLIC, readJson, readTail, removeQuietly, writeJson } from './files.ts';
 import { launch, signal } from './launch.ts';
 import type { ServicePaths } from './layout.ts';
 import {
@@ -148,10 +149,23 @@ export class Supervisor {
       this.#take(record);
       return;
     }
-    // The agent may have died between starting a process and writing down its number: its command line tells.
-    const stray = findByConfig(new Set([paths.config])).get(paths.config);
+    const stray = this.#stray();
     if (stray) this.#take({ ...this.#recordOf(record), ...stray });
     else if (record?.confirmed) this.#takenOver = record.configVersion;
+  }
+
+  /**
+   * An agent may have died between starting a process and writing down its number: its command line tells. Where no start
+   * was ever noted there is none to look for.
+   */
+  #stray(): ProcessIdentity | null {
+    const { run, config } = this.#options.paths;
+    return existsSync(run) ? (findByConfig(new Set([config])).get(config) ?? null) : null;
+  }
+
+  /** For an agent that comes after this one; a power cut ends the process with the note, so no disk is waited for. */
+  #note(record: RunRecord): void {
+    writeJson(this.#options.paths.run, record, PUBLIC, 'nothing');
   }
 
   /** Without a record it is not known what a process runs with: empty inputs fit no goal. */
@@ -187,7 +201,7 @@ export class Supervisor {
     this.#configError = null;
     if (!run.confirmed) {
       this.#run = { ...run, confirmed: true };
-      writeJson(this.#options.paths.run, this.#run);
+      this.#note(this.#run);
     }
     this.#takenOver = run.configVersion;
     this.#options.changed();
@@ -250,7 +264,7 @@ export class Supervisor {
   #keep(run: RunRecord, plan: RunPlan): void {
     if (run.configVersion === plan.configVersion && run.inputs === plan.inputs) return;
     this.#run = { ...run, configVersion: plan.configVersion, inputs: plan.inputs };
-    writeJson(this.#options.paths.run, this.#run);
+    this.#note(this.#run);
     if (this.#answering) this.#takenOver = plan.configVersion;
     this.#options.changed();
   }
@@ -281,7 +295,7 @@ export class Supervisor {
 
   async #start(plan: RunPlan): Promise<void> {
     const { paths, clock, serviceId, log } = this.#options;
-    const stray = findByConfig(new Set([paths.config])).get(paths.config);
+    const stray = this.#stray();
     if (stray) {
       this.#take({ ...this.#recordOf(readJson(paths.run) as RunRecord | null), ...stray });
       this.#again = true;
@@ -291,7 +305,7 @@ export class Supervisor {
     if (this.#closed) return;
     const { version, configVersion, inputs } = plan;
     const intent = { ...UNKNOWN_RUN, since: clock.now(), executable, version, configVersion, inputs };
-    writeJson(paths.run, intent);
+    this.#note(intent);
     const child = launch({
       executable,
       args: ['--config', paths.config],
@@ -307,7 +321,7 @@ export class Supervisor {
     this.#answering = false;
     this.#run = { ...intent, pid: child.pid, ...identify(child.pid) };
     this.#watch(child);
-    writeJson(paths.run, this.#run);
+    this.#note(this.#run);
     log.info('started', { service: serviceId, pid: child.pid, configVersion: plan.configVersion });
     this.#options.changed();
   }

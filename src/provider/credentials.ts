@@ -57,11 +57,12 @@ export class Credentials {
 
   /** A4.1. */
   async ensure(uid: string): Promise<void> {
-    await this.#secrets.ensure(keyFileSecret(uid), () => randomBytes(KEYFILE_BYTES).toString('base64'));
-    await this.#secrets.ensure(ownerKeySecret(uid), () => randomBytes(32).toString('base64'));
-    for (const user of SYSTEM_USERNAMES) {
-      await this.#secrets.ensure(systemPasswordSecret(uid, user), newPassword);
-    }
+    // At once: the store makes one write of them.
+    await Promise.all([
+      this.#secrets.ensure(keyFileSecret(uid), () => randomBytes(KEYFILE_BYTES).toString('base64')),
+      this.#secrets.ensure(ownerKeySecret(uid), () => randomBytes(32).toString('base64')),
+      ...SYSTEM_USERNAMES.map((user) => this.#secrets.ensure(systemPasswordSecret(uid, user), newPassword)),
+    ]);
   }
 
   keyFile(uid: string): Promise<Secret<string>> {

@@ -98,9 +98,16 @@ export const wrongKey = (wanted: string, given: string): BelayError =>
     },
   );
 
-/** Separate keys for separate uses: what names the key says nothing about what seals. */
-const derive = (key: MasterKey, use: string, bytes: number): Buffer =>
-  Buffer.from(hkdfSync('sha256', key.reveal(), Buffer.alloc(0), `belay ${use}`, bytes));
+/** Separate keys for separate uses: what names the key says nothing about what seals. Kept as long as the key itself is. */
+function derive(key: MasterKey, use: string, bytes: number): Buffer {
+  const known = derived.get(key) ?? new Map<string, Buffer>();
+  derived.set(key, known);
+  const made =
+    known.get(use) ?? Buffer.from(hkdfSync('sha256', key.reveal(), Buffer.alloc(0), `belay ${use}`, bytes));
+  known.set(use, made);
+  return made;
+}
+const derived = new WeakMap<MasterKey, Map<string, Buffer>>();
 
 const wrappingKey = (key: MasterKey): Buffer => derive(key, 'wrap', KEY_BYTES);
 

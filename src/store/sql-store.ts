@@ -17,9 +17,10 @@ import type {
   StoredObject,
   TokenRow,
 } from '../engine/ports.ts';
-import type { Db, Dialect } from './dialect.ts';
+import type { Db, Dialect, Tx } from './dialect.ts';
 import { storeClosed } from './errors.ts';
 import { Feed } from './feed.ts';
+import { WriteGroups } from './group.ts';
 import type { StoreLimits } from './limits.ts';
 import { migrate } from './migrations.ts';
 import * as engine from './sql-engine.ts';
@@ -37,6 +38,8 @@ export class SqlStore implements Store {
   readonly #clock: Clock;
   readonly #limits: StoreLimits;
   readonly #feed = new Feed();
+  /** Null: this database syncs for many writers by itself. */
+  readonly #groups: WriteGroups | null;
   #stopListening: () => Promise<void> = async () => undefined;
   #closing: Promise<void> | undefined;
   readonly #inFlight = new Set<Promise<unknown>>();
@@ -47,6 +50,16 @@ export class SqlStore implements Store {
     this.#dialect = dialect;
     this.#clock = clock;
     this.#limits = limits;
+    this.#groups =
+      dialect.name !== 'sqlite'
+        ? null
+        : new WriteGroups({
+            db: dialect.db,
+            begin: (tx) => this.#begin(tx),
+            finish: (writes) => this.#finish(writes),
+            committed: (write) => this.#committed(write),
+            translate: (failure, committing) => dialect.translate(failure, committing),
+          });
   }
 
   /** Migrates and starts listening. On failure the database is closed again. */
@@ -218,7 +231,7 @@ export class SqlStore implements Store {
 
   async #write<T>(work: (write: Write) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw storeClosed();
-    const attempt = this.#attempt(work);
+    const attempt = this.#groups?.run(work) ?? this.#attempt(work);
     this.#inFlight.add(attempt);
     try {
       return await attempt;
@@ -232,10 +245,9 @@ export class SqlStore implements Store {
       const done: { write?: Write } = {};
       try {
         const result = await this.#dialect.db.transaction().execute(async (tx) => {
-          const write = new Write(tx, this.#dialect, this.#limits, this.#clock.now());
+          const write = this.#begin(tx);
           const value = await work(write);
-          if (this.#rowsSinceHousekeeping + write.rows >= this.#limits.rowsPerHousekeeping)
-            await housekeep(write);
+          await this.#finish([write]);
           done.write = write;
           return value;
         });
@@ -247,6 +259,16 @@ export class SqlStore implements Store {
         throw this.#dialect.translate(failure, committing);
       }
     }
+  }
+
+  #begin(tx: Tx): Write {
+    return new Write(tx, this.#dialect, this.#limits, this.#clock.now());
+  }
+
+  async #finish(writes: readonly Write[]): Promise<void> {
+    const rows = writes.reduce((sum, write) => sum + write.rows, this.#rowsSinceHousekeeping);
+    const [first] = writes;
+    if (first !== undefined && rows >= this.#limits.rowsPerHousekeeping) await housekeep(first);
   }
 
   #committed(write: Write): void {
