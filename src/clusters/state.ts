@@ -307,6 +307,21 @@ const appliedUser = (step: Extract<Step, { kind: 'applyUser' }>): AppliedUser =>
  */
 export function advance(state: State, desired: Desired, observed: Observed, now: Millis): State {
   let next = state;
+  // One thing learnt leads to the next: a reading is used up before anything is planned on it, so that no plan is called
+  // converged on half of what is known.
+  for (let turn = 0; turn < LEARNING_TURNS; turn++) {
+    const learnt = learn(next, desired, observed, now);
+    if (learnt === next) break;
+    next = learnt;
+  }
+  return next;
+}
+
+/** A member's longest way through its stages on one reading. */
+const LEARNING_TURNS = 6;
+
+function learn(state: State, desired: Desired, observed: Observed, now: Millis): State {
+  let next = state;
   for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
   next = learnMembers(next, desired, observed, now);
   next = learnReplicaSets(next, observed);

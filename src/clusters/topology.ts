@@ -66,11 +66,12 @@ export function initialConfig(state: State, desired: Desired): ReplSetConfig | n
 
 /** The connection string without a user; null until every member has its place. */
 export function connectionString(state: State, desired: Desired): string | null {
-  // A new member counts for clients once the set knows it.
+  // A new member counts for clients once the set knows it; while a set comes back, all its members are known already.
   const known = stayingMembers(state);
-  const settled = known.filter(
-    (m) => m.stage === 'active' || m.stage === 'reloading' || m.stage === 'upgrading',
-  );
+  const settled =
+    state.phase === 'running'
+      ? known.filter((m) => m.stage === 'active' || m.stage === 'reloading' || m.stage === 'upgrading')
+      : known;
   const hosts = (settled.length > 0 ? settled : known).map(memberHost);
   if (hosts.length === 0 || hosts.includes(null)) return null;
   const tls = clientsUseTls(known, desired);
