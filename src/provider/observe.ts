@@ -45,13 +45,13 @@ type Cluster = Subject<Desired, State>;
 export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<Reading> {
   const { object, state } = cluster;
   const at = deps.clock.now();
-  const [started, lost, platform, users] = await Promise.all([
+  const [started, lost, first, users] = await Promise.all([
     readOperations(deps, state),
     lostOperations(deps, state),
-    needsServices(cluster) ? readServices(deps, cluster, fresh) : null,
+    needsServices(cluster) ? readServices(deps, cluster, fresh ? asked(state) : NOBODY) : null,
     userObjects(deps.userIndex, deps.userSecrets, object, state, fresh),
   ]);
-  const operations = { ...started, ...lost };
+  const { operations, platform } = await settleForgotten(deps, cluster, { ...started, ...lost }, first);
   return {
     at,
     members: state.members.map((member) => readMember(deps.agents, member)),
@@ -134,7 +134,21 @@ interface PlatformReading {
   readonly lists: ReadonlyMap<string, readonly ServiceFacts[]>;
 }
 
-async function readServices(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<PlatformReading> {
+const NOBODY: ReadonlySet<string> = new Set();
+
+/** Hosts whose services an effect may depend on. */
+const asked = (state: State): ReadonlySet<string> =>
+  new Set([
+    ...state.members.map((member) => member.host).filter((host) => host !== null),
+    ...pendingHosts(state),
+  ]);
+
+/** `anew`: hosts that are asked again, whatever is remembered of them. */
+async function readServices(
+  deps: ObserveDeps,
+  cluster: Cluster,
+  anew: ReadonlySet<string>,
+): Promise<PlatformReading> {
   const { desired, state } = cluster;
   const placed = state.members.map((member) => member.host).filter((host) => host !== null);
   const placing = desired.deleting === null && !desired.suspend;
@@ -143,8 +157,7 @@ async function readServices(deps: ObserveDeps, cluster: Cluster, fresh: boolean)
     .filter((host) => host.connected)
     .map((host) => host.facts.name);
   const hosts = placing ? reachable : reachable.filter((name) => mayCarry(cluster, placed, name));
-  const asked = fresh ? new Set([...placed, ...pendingHosts(state)]) : new Set<string>();
-  const lists = await deps.services.of([...new Set(hosts)], asked);
+  const lists = await deps.services.of([...new Set(hosts)], anew);
   // Taking down needs every answer: a runtime that is not seen would be left running. Placing goes on elsewhere.
   const enough = placing ? hosts.length === 0 || lists.size > 0 : hosts.every((host) => lists.has(host));
   if (!enough) return { ours: null, lists };
@@ -161,6 +174,30 @@ async function readServices(deps: ObserveDeps, cluster: Cluster, fresh: boolean)
 /** Hosts a member is or may be on: an interrupted import may have left one anywhere the spec allows. */
 const mayCarry = ({ desired }: Cluster, placed: readonly string[], host: string): boolean =>
   placed.includes(host) || desired.hosts === null || desired.hosts.includes(host);
+
+/**
+ * An import that its host has no memory of may have been done all the same (A4.6). It counts as unknown only beside a
+ * list of that host's services made after the question: planned anew on another host, a member could come to be twice.
+ */
+async function settleForgotten(
+  deps: ObserveDeps,
+  cluster: Cluster,
+  operations: Readonly<Record<string, OperationFacts>>,
+  first: PlatformReading | null,
+): Promise<{
+  readonly operations: Readonly<Record<string, OperationFacts>>;
+  readonly platform: PlatformReading | null;
+}> {
+  const forgotten = (cluster.state.pending as readonly Pending[]).filter(
+    ({ action, stepId }) => action === 'import' && operations[stepId]?.kind === 'unknown',
+  );
+  const hosts = new Set(forgotten.map(({ host }) => host).filter((host) => host !== undefined));
+  if (hosts.size === 0 || first === null) return { operations, platform: first };
+  const platform = await readServices(deps, cluster, hosts);
+  const unsure = forgotten.filter(({ host }) => host !== undefined && !platform.lists.has(host));
+  const known = Object.entries(operations).filter(([id]) => !unsure.some(({ stepId }) => stepId === id));
+  return { operations: Object.fromEntries(known), platform };
+}
 
 const pendingHosts = (state: State): readonly string[] =>
   (state.pending as readonly Pending[]).map((p) => p.host).filter((host) => host !== undefined);
