@@ -98,6 +98,13 @@ test('links between files of the repository lead somewhere', () => {
   expect(broken).toEqual([]);
 });
 
+test('what the README shows of the demo is in its recording', () => {
+  const recording = read('docs/demo.txt').split('\n');
+  const [shown] = blocksOf(read('README.md')).filter((b) => b.language === 'text');
+  expect(shown?.lines.length).toBeGreaterThan(3);
+  expect(shown?.lines.filter((line) => !recording.includes(line))).toEqual([]);
+});
+
 test('every page below docs is in its index', () => {
   const index = read('docs/README.md');
   const pages = PAGES.filter((p) => /^docs\/(?!adr\/|README)/.test(p)).map((p) => p.slice('docs/'.length));
