@@ -325,6 +325,12 @@ test('a host that carries members is not deleted, and says which; a host without
     status: 409,
     body: { code: 'Refused', detail: expect.stringContaining('default/orders-0') },
   });
+  await call('DELETE', `${ORDERS}?keepVolumes=true`);
+  await clock.advance(10 * SECOND);
+  expect((await call('DELETE', '/api/v1/hosts/db1')).status).toBe(409);
+  await call('DELETE', ORDERS);
+  await clock.advance(10 * SECOND);
+  expect((await call('DELETE', '/api/v1/hosts/db1')).status).toBe(204);
   fleet.addHost('db9');
   await call('PUT', '/api/v1/hosts/db9', { body: host('db9', { unschedulable: true }) });
   expect((await call('GET', '/api/v1/namespaces/any/hosts/db9')).body.spec.unschedulable).toBe(true);

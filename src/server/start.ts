@@ -15,6 +15,7 @@ import { buildApi, type ServerFactory } from './api.ts';
 import { systemClock } from './clock.ts';
 import { type ControlPlane, openControlPlane } from './controlplane.ts';
 import type { ApiDeps, JoinInvitation } from './deps.ts';
+import { HostMembers } from './hostMembers.ts';
 import { masterKeyFile, storeUrlOf } from './masterKey.ts';
 import { makeMetrics } from './metrics.ts';
 import { isWildcard, ownCertificate } from './ownCertificate.ts';
@@ -166,6 +167,7 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
 
 function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
   const { store, secrets, agents, clock, log, tokens, engine, provider } = controlPlane;
+  const members = new HostMembers(engine.informer);
   const metrics = makeMetrics({ engine, agents, store });
   return {
     store,
@@ -186,7 +188,7 @@ function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
         caFingerprint: controlPlane.caFingerprint,
       };
     },
-    membersOn: (host) => provider.membersOn(host),
+    membersOn: (host) => [...new Set([...members.on(host), ...provider.membersOn(host)])],
     metrics: () => metrics.text(),
     counted: metrics.counted,
     ready: () => controlPlane.ready(),

@@ -6,6 +6,7 @@ import { makeRig, type Rig, type Running } from '../../provider/testing/rig.ts';
 import { openTokens, type Role, type Tokens } from '../../security/tokens.ts';
 import { buildApi } from '../api.ts';
 import type { ApiDeps } from '../deps.ts';
+import { HostMembers } from '../hostMembers.ts';
 
 export type Json = Record<string, unknown>;
 
@@ -48,6 +49,7 @@ export async function makeApi(
   const lines: string[] = [];
   const log = collectingLog(lines);
   const control = await rig.start('one', rig.store, log);
+  const members = new HostMembers(control.engine.informer);
   const tokens = openTokens(rig.store, rig.clock);
   const made = async (role: Role): Promise<string> =>
     (await tokens.createApiToken({ name: `the ${role}`, role, validFor: null })).token.reveal();
@@ -71,7 +73,7 @@ export async function makeApi(
       caFingerprint: 'sha256:00',
     }),
     tokens,
-    membersOn: (host) => control.provider.membersOn(host),
+    membersOn: (host) => members.on(host),
     metrics: async () => 'belay_hosts 3\n',
     ready: async () => true,
     version: '1.2.3',
