@@ -54,7 +54,9 @@ test('A7.4 how many more losses writes survive is said', () => {
     return of(seen(record, want, states), 0, { state: record, want }).message;
   };
   expect(message(['PRIMARY', 'SECONDARY', null], 3)).toMatch(/2 of 3 .* one more loss stops writes/);
-  expect(message(['SECONDARY', null, null], 3)).toMatch(/1 of 3 .* writes are stopped/);
+  expect(message(['SECONDARY', 'RECOVERING', 'RECOVERING'], 3)).toMatch(/1 of 3 .* writes are stopped/);
+  expect(message(['SECONDARY', null, null], 3)).toMatch(/1 of 3 .* 2 not known, so nothing can be said/);
+  expect(message([null, null, null], 3)).toMatch(/0 of 3 .* 3 not known/);
   expect(message([...HEALTHY, 'SECONDARY', null], 5)).toMatch(/4 of 5 .* 1 more may be lost/);
 });
 
@@ -134,4 +136,11 @@ test('L3 an event about a member names it once', () => {
   expect(said(bad)).toEqual([`${name} is RECOVERING`]);
   const other = bad.members.map((m) => (m.name === name ? { ...m, message: 'its log is full' } : m));
   expect(said({ ...bad, members: other })).toEqual([`${name} its log is full`]);
+});
+
+test('members that end with their set’s deletion are no warning', () => {
+  const good = of(seen(state, d, HEALTHY));
+  const bad = of(seen(state, d, ['PRIMARY', 'SECONDARY', 'RECOVERING']));
+  const events = eventsFor(good, { ...bad, phase: 'Deleting' }, 0);
+  expect(events.filter((e) => e.type === 'Warning')).toEqual([]);
 });

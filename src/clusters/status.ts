@@ -92,9 +92,13 @@ function messageOf(input: StatusInput, phase: Phase, all: readonly MemberView[])
 function degraded(all: readonly MemberView[], state: State): string {
   const q = quorumOf(all);
   const spare = q.healthyVoters - q.needed;
+  // Without its agent a member is not known, which is no reason to say that it is down: databases go on without us.
+  const unknown = all.filter((v) => v.facts === null).length;
   const next =
     spare < 0
-      ? 'writes are stopped'
+      ? spare + unknown < 0
+        ? 'writes are stopped'
+        : `${unknown} not known, so nothing can be said of writes`
       : spare === 0
         ? 'one more loss stops writes'
         : `${spare} more may be lost`;
@@ -384,6 +388,8 @@ function readyAfter(before: MongoDBStatus, now: Millis): string {
 
 function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): EventDraft[] {
   const events: EventDraft[] = [];
+  // Members that end because the set is being deleted end as they should.
+  if (after.phase === 'Deleting') return events;
   for (const member of after.members) {
     const old = before?.members.find((m) => m.name === member.name);
     if (old === undefined || old.health === member.health) continue;
