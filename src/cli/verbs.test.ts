@@ -364,15 +364,12 @@ test('apply --wait follows to Ready', async () => {
 
 const deleted = async (args: readonly string[], options = {}) => {
   const running = cli.belay(['delete', ...args], options);
-  for (let done = false; !done; ) {
-    await cli.api.clock.advance(SECOND);
-    done = await Promise.race([
-      running.then(() => true),
-      new Promise<false>((r) => setImmediate(() => r(false))),
-    ]);
-  }
+  for (let done = false; !done; done = await settled(running)) await cli.api.clock.advance(SECOND);
   return running;
 };
+
+const settled = (running: Promise<unknown>): Promise<boolean> =>
+  Promise.race([running.then(() => true), new Promise<false>((r) => setImmediate(() => r(false)))]);
 
 test('data is deleted only after a yes', async () => {
   await ready();
@@ -390,6 +387,23 @@ test('data is deleted only after a yes', async () => {
   const yes = await deleted(['mongodb/orders'], { ask: async () => true });
   expect(yes).toMatchObject({ code: 0, out: 'mongodb/orders deleted\n' });
   expect((await cli.belay(['delete', 'mongodb', 'orders', '--yes'])).code).toBe(1);
+});
+
+test('several databases are asked to go before the first one is waited for', async () => {
+  await ready();
+  await applied(ORDERS_YAML.replace('name: orders', 'name: carts'));
+  await cli.api.clock.advance(5 * SECOND);
+  // With a host away neither can be gone: both are only marked.
+  cli.api.fleet.connect('db1', false);
+  const going = cli.belay(['delete', 'mongodb', 'orders', 'carts', '--yes']);
+  const marked = async (): Promise<number> => {
+    const { out } = await cli.belay(['get', 'mongodb', '-o', 'json']);
+    return out.match(/"deletionTimestamp"/g)?.length ?? 0;
+  };
+  await expect.poll(marked).toBe(2);
+  cli.api.fleet.connect('db1', true);
+  for (let done = false; !done; done = await settled(going)) await cli.api.clock.advance(SECOND);
+  expect((await going).out).toBe('mongodb/orders deleted\nmongodb/carts deleted\n');
 });
 
 test('A14.2 delete --keep-volumes suspends, says how to come back, and needs no yes', async () => {

@@ -37,7 +37,22 @@ export async function remove(
   for (const target of targets) await context.client.get(pathOf(target));
   const data = targets.filter(({ kind }) => kind.kind === 'MongoDB');
   if (data.length > 0 && !options.keepVolumes && !options.yes) await confirmed(context, data);
-  for (const target of targets) await removeOne(context, target, options);
+  for (const batch of batchesOf(targets)) {
+    const asked: { readonly target: Target; readonly left: ApiObject | undefined }[] = [];
+    for (const target of batch) asked.push({ target, left: await askToRemove(context, target, options) });
+    for (const { target, left } of asked) await removed(context, target, left, options);
+  }
+}
+
+/** Neighbours of one kind go together, so that many take as long as one; users are gone before their database goes. */
+function batchesOf(targets: readonly Target[]): readonly (readonly Target[])[] {
+  const batches: Target[][] = [];
+  for (const target of targets) {
+    const last = batches.at(-1);
+    if (last?.[0]?.kind.kind === target.kind.kind) last.push(target);
+    else batches.push([target]);
+  }
+  return batches;
 }
 
 const pathOf = ({ kind, namespace, name }: Target): string =>
@@ -89,12 +104,24 @@ async function confirmed(context: Context, targets: readonly Target[]): Promise<
   throw new Exit(EXIT.failed);
 }
 
-async function removeOne(context: Context, target: Target, options: DeleteOptions): Promise<void> {
+/** Gives what is left of it until it is gone; nothing when it is gone at once. */
+const askToRemove = (
+  context: Context,
+  target: Target,
+  options: DeleteOptions,
+): Promise<ApiObject | undefined> =>
+  context.client.request<ApiObject | undefined>('DELETE', pathOf(target), {
+    query: { keepVolumes: options.keepVolumes ? 'true' : undefined },
+  });
+
+async function removed(
+  context: Context,
+  target: Target,
+  left: ApiObject | undefined,
+  options: DeleteOptions,
+): Promise<void> {
   const { kind, namespace, name } = target;
   const keep = options.keepVolumes;
-  const left = await context.client.request<ApiObject | undefined>('DELETE', pathOf(target), {
-    query: { keepVolumes: keep ? 'true' : undefined },
-  });
   const what = `${kind.plural}/${name}`;
   if (left !== undefined && options.wait) {
     const asleep = (o: ApiObject | null): boolean =>
