@@ -4,6 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -15,6 +16,7 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ROOMS } from '../scripts/layers.ts';
 import { buildProgram } from '../src/cli/program.ts';
 import { parseDocuments, validate } from '../src/model/index.ts';
 import {
@@ -96,6 +98,26 @@ test('npm scripts that a page names exist', () => {
 test('links between files of the repository lead somewhere', () => {
   const broken = PAGES.flatMap((page) => brokenLinks(path.join(ROOT, page)).map((to) => `${page} → ${to}`));
   expect(broken).toEqual([]);
+});
+
+test('files that a page names exist', () => {
+  const tops = [
+    ...ROOMS.map((room) => room.name),
+    'src',
+    'test',
+    'scripts',
+    'bench',
+    'docs',
+    'packaging',
+    'examples',
+  ];
+  const there = (file: string): boolean =>
+    ['', 'src'].some((under) => existsSync(path.join(ROOT, under, file)));
+  const named = PAGES.flatMap((page) =>
+    [...read(page).matchAll(/`([a-z]+\/[\w./-]+)`/g)].map((m) => ({ page, file: m[1] as string })),
+  ).filter(({ file }) => tops.includes(file.split('/')[0] as string));
+  expect(named.length).toBeGreaterThan(50);
+  expect(named.filter(({ file }) => !there(file))).toEqual([]);
 });
 
 test('what the README shows of the demo is in its recording', () => {
