@@ -228,6 +228,48 @@ test('kinds of the language that nobody acts on yet are refused, read-only kinds
   expect((await call('POST', '/api/v1/namespaces/default/operations', { body: event })).status).toBe(404);
 });
 
+test.each([
+  [
+    'spec.type',
+    {
+      type: 'ShardedCluster',
+      members: undefined,
+      shardCount: 1,
+      mongodsPerShardCount: 3,
+      configServerCount: 3,
+      mongosCount: 1,
+    },
+  ],
+  ['spec.exposure', { exposure: { enabled: true, cidrs: ['10.0.0.0/8'] } }],
+  ['spec.platform', { platform: 'zerops' }],
+  ['spec.memberConfig[1].arbiterOnly', { memberConfig: [{}, { arbiterOnly: true }, {}] }],
+])('A4.9 B1.2 what cannot be had here is refused at its field: %s', async (path, spec) => {
+  const { call } = await api();
+  const { status, body } = await call('PUT', ORDERS, { body: orders(spec) });
+  expect({ status, paths: body.errors?.map((e: { path: string }) => e.path) }).toEqual({
+    status: 422,
+    paths: expect.arrayContaining([path]),
+  });
+});
+
+test('A4.9 CFG-02 what this version cannot carry out is refused by field, all of it at once, not stored and ignored', async () => {
+  const { call, store } = await api();
+  const writes = store.writes;
+  const refused = async (spec: Readonly<Record<string, unknown>>): Promise<readonly string[]> => {
+    const { status, body } = await call('POST', '/api/v1/apply', { body: orders(spec) });
+    expect(status).toBe(422);
+    return body.errors.map((e: { path: string }) => e.path);
+  };
+  expect(await refused({ platform: 'kubernetes' })).toEqual(['spec.platform']);
+  expect(
+    await refused({
+      placement: { spread: 'required' },
+      security: { tls: { mode: 'requireTLS', ca: 'own-ca', certsSecretPrefix: 'own' } },
+    }),
+  ).toEqual(expect.arrayContaining(['spec.placement.spread', 'spec.security.tls.ca']));
+  expect(store.writes).toBe(writes);
+});
+
 test('dryRun=validate checks everything and writes nothing', async () => {
   const { call, store } = await api();
   await call('PUT', ORDERS, { body: orders() });
