@@ -125,6 +125,37 @@ test('a process whose agent died before it wrote down the number is found, not s
   expect(second.pid).toBe(first.pid);
 });
 
+test('a process that was not there when this agent looked around is found before a second one is started', async () => {
+  const server = box.script('mongod', LIVES);
+  const second = supervise();
+  second.adopt();
+  const first = supervise();
+  first.setGoal(run(server), true);
+  await until(() => expect(first.pid).not.toBeNull());
+  const paths = servicePaths(box.path);
+  await until(() => expect(findByConfig(new Set([paths.config])).size).toBe(1));
+  first.close();
+  second.setGoal(run(server), false);
+  await second.converge();
+  expect(second.pid).toBe(first.pid);
+});
+
+test('a process that ran well begins the waits anew, however often it failed before', async () => {
+  const server = box.script('mongod', `[ -e ${box.path}/well ] || exit 14; ${LIVES}`);
+  const supervisor = supervise();
+  supervisor.setGoal(run(server), true);
+  for (let failures = 1; failures <= 3; failures++) {
+    await until(() => expect(supervisor.facts).toMatchObject({ kind: 'exited', failures }));
+    if (failures === 3) writeFileSync(join(box.path, 'well'), '');
+    clock.advance(8_000);
+  }
+  await until(() => expect(supervisor.facts.kind).toBe('starting'));
+  supervisor.confirm();
+  clock.advance(60_000);
+  process.kill(supervisor.pid as number, 'SIGKILL');
+  await until(() => expect(supervisor.facts).toMatchObject({ kind: 'exited', failures: 1 }));
+});
+
 test('a number that was given to another process since is not adopted', async () => {
   const paths = servicePaths(box.path);
   const own = identify(process.pid);
@@ -211,7 +242,7 @@ test('only a snapshot that changes the run restarts the process; a newer one wit
 
 test('stopping waits for the server’s own shutdown and kills only after the limit', async () => {
   const server = box.script('mongod', `trap "" TERM; : > ${box.path}/ready; while :; do sleep 0.05; done`);
-  const supervisor = supervise({ stopTimeoutMillis: 45_000 });
+  const supervisor = supervise();
   supervisor.setGoal(run(server), true);
   await until(() => expect(existsSync(join(box.path, 'ready'))).toBe(true));
   const { pid } = supervisor;

@@ -278,6 +278,14 @@ describe('tokens', () => {
     expect(await codeOf(() => tokens.useJoinToken(text, 'a'))).toBe('TokenUnknown');
   });
 
+  test('a join token opens no API, whatever its host is called and however it is spelled', async () => {
+    const tokens = openTokens(store, clock);
+    const text = (await tokens.createJoinToken({ host: 'admin', validFor: HOUR })).token.reveal();
+    for (const bad of [text, text.replace('_join_', '_api_')])
+      expect(await codeOf(() => tokens.verifyApiToken(bad))).toBe('TokenUnknown');
+    await tokens.useJoinToken(text, 'admin');
+  });
+
   test('a join token lets exactly one caller in, for its host, before it expires', async () => {
     const tokens = openTokens(store, clock);
     const one = (await tokens.createJoinToken({ host: 'node-a', validFor: HOUR })).token.reveal();

@@ -61,6 +61,23 @@ export function stateTests(at: Bench): void {
     stop.abort();
   });
 
+  test('every object changed in one commit has a version of its own, and a watch gives them all', async () => {
+    const made = [await at.store.create(object('a')), await at.store.create(object('b'))];
+    const stop = new AbortController();
+    const since = made.at(-1)?.metadata.resourceVersion as string;
+    const events = at.store.watch({ since, signal: stop.signal })[Symbol.asyncIterator]();
+    const status = made.map(({ metadata }) => ({
+      key: key(metadata.name),
+      uid: metadata.uid,
+      value: { n: 1 },
+    }));
+    await at.store.commit({ status });
+    const seen = (await take(events, 2)).map((event) => event.object.metadata);
+    expect(seen.map((metadata) => metadata.name)).toEqual(['a', 'b']);
+    expect(seen.map((metadata) => Number(metadata.resourceVersion) - Number(since))).toEqual([1, 2]);
+    stop.abort();
+  });
+
   test('A2.7 a batch is written as a whole or not at all', async () => {
     const { metadata } = await at.store.create(object('orders'));
     await at.store.commit({ intents: [intent('s1')] });
