@@ -452,3 +452,33 @@ test('A2.5 A2.7 any order of outcomes keeps foreign keys and never leaves a half
     ),
   );
 });
+
+test('A2.1 A2.2 A2.3 the record holds what cannot be seen again: identity, places, stages, snapshots, the goal', () => {
+  const d = desired();
+  const s = running(d);
+  expect(s).toMatchObject({
+    uid: d.uid,
+    phase: 'running',
+    configVersion: 1,
+    nextMemberIndex: 3,
+    goal: { tlsMode: 'requireTLS' },
+    suspended: false,
+    pending: [],
+    retries: [],
+    users: [],
+    replicaSets: [{ name: 'orders', stage: 'ready', replicaSetId: 'id-1' }],
+  });
+  expect(initialState(d).backupPrefix).toBe('default/orders-11111111');
+  expect(s.members[1]).toMatchObject({
+    name: 'orders-1',
+    index: 1,
+    shardIndex: null,
+    stage: 'active',
+    host: 'db2',
+    serviceId: 's-orders-1',
+    volumeId: 'v-orders-1',
+    deployedVersion: d.version,
+    activated: { configVersion: 1, tlsMode: 'requireTLS', cacheGb: 0.25 },
+  });
+  expect(JSON.parse(JSON.stringify(s)), 'nothing in it is lost on disk').toEqual(s);
+});

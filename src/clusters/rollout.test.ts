@@ -10,7 +10,7 @@ import { advance, startStep } from './state.ts';
 import { status } from './status.ts';
 import type { Observed, Step, TlsMode } from './types.ts';
 
-test('A9.1 A8.2 S3 a changed configuration: secondaries from the highest index, then a hand-over, then the old primary', () => {
+test('A7.3 A9.1 A8.2 S3 a changed configuration: secondaries from the highest index, then a hand-over, then the old primary', () => {
   const play = new Play(desired());
   play.desired = desired({ mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } }, generation: 2 });
   expect(play.toTheEnd()).toEqual([
@@ -226,4 +226,22 @@ test('A7.4 a member that restarts for us is work in progress, one that does not 
   expect(phase()).toBe('Reconciling');
   play.crashing.add(2);
   expect(phase()).toBe('Degraded');
+});
+
+test('A3.5 a failed upgrade is tried again for the same member and version; no other member is touched meanwhile', () => {
+  const play = new Play(desired({ version: '8.0.29-13' }));
+  play.desired = desired({ version: '8.0.32-14' });
+  play.state = advance(play.state, play.desired, play.reading(), 1000);
+  const step = plan(play.reading(), play.desired, play.state, 1000).act?.steps[0] as Step;
+  expect(step).toMatchObject({ kind: 'upgrade', member: 'orders-2', version: '8.0.32-14' });
+  const failed: Observed = {
+    ...play.reading(),
+    operations: { up: { kind: 'failed', code: 'NoExecutables', message: 'no mongod 8.0.32-14 on db3' } },
+  };
+  play.state = advance(startStep(play.state, step, 'up', 1000), play.desired, failed, 2000);
+  const waiting = plan(play.reading(), play.desired, play.state, 3000);
+  expect(waiting.act).toBeNull();
+  expect(waiting.blocks.concat().map((b) => b.by)).toEqual(['NoExecutables']);
+  const later = plan(play.reading(), play.desired, play.state, 32_000).act?.steps;
+  expect(later).toEqual([step]);
 });
