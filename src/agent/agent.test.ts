@@ -1,11 +1,13 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { secret } from '../base/secret.ts';
+import { servicePaths } from './layout.ts';
 import { identify } from './procfs.ts';
 import {
   type Bench,
   configOf,
+  FENCE,
   login,
   makeMember,
   openBench,
@@ -197,6 +199,38 @@ test('S8 no secret is in the files that are not private, in arguments or in the 
     expect(seen).not.toContain(hidden);
   }
   expect(environment).toContain('PERCONA_TELEMETRY_DISABLE=1');
+});
+
+test('S8 files that hold secrets are readable by their owner only', () => {
+  const paths = servicePaths(join(bench.dataDir, 'services', member.serviceId));
+  for (const path of [paths.snapshot, paths.keyFile, paths.certificate])
+    expect(statSync(path).mode & 0o077, path).toBe(0);
+});
+
+test('S4 A9.1 a snapshot of another member, of another cluster or of an older version is not taken', async () => {
+  const { configVersion } = member.facts()!;
+  for (const [change, code] of [
+    [{ member: 'orders-1', configVersion: 9 }, 'OwnershipConflict'],
+    [{ clusterUid: 'uid-2', configVersion: 9 }, 'OwnershipConflict'],
+    [{ configVersion: configVersion - 1 }, 'StaleSnapshot'],
+  ] as const)
+    await expect(member.publish(change), JSON.stringify(change)).rejects.toMatchObject({ code });
+  expect(member.facts()?.configVersion).toBe(configVersion);
+});
+
+test('S10 a command asked twice under one step id is done once', async () => {
+  const ref = { host: 'host-a', serviceId: member.serviceId };
+  const twice = { user: 'twice', db: 'admin', password: secret('p'), roles: [] };
+  const ask = () =>
+    bench.agents.run(
+      ref,
+      { kind: 'reconcileUsers', as: login('userAdmin'), roles: [], users: [twice], drop: [] },
+      { timeoutMillis: 20_000, stepId: 'twice', fence: FENCE },
+    );
+  const answers = [...(await Promise.all([ask(), ask()])), await ask()];
+  expect(answers.map((a) => a.kind === 'done' && a.result['created'])).toEqual(
+    Array.from({ length: 3 }, () => ['admin.twice']),
+  );
 });
 
 test('A14.2 a stopped member stops, keeps its volume, and the runtime goes without it', async () => {

@@ -316,6 +316,15 @@ describe('files, passwords and log', () => {
     expect(readdirSync(folder).toSorted()).toEqual(['new', 'taken']);
   });
 
+  test('A2.6 a write that breaks off leaves the old file whole and nothing beside it', async () => {
+    const path = join(folder, 'only', 'member.pem');
+    await atomicWriteFile(path, 'old', 0o600);
+    const broken = new Proxy(new Uint8Array(1), {}) as Uint8Array;
+    expect(await codeOf(() => atomicWriteFile(path, broken, 0o600))).toBe('FileNotWritable');
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    expect(readdirSync(join(folder, 'only'))).toEqual(['member.pem']);
+  });
+
   test('passwords are long, safe in URLs and never equal; keyfiles are what the server takes', () => {
     const passwords = Array.from({ length: 50 }, () => generatePassword().reveal());
     for (const password of passwords) expect(password).toMatch(/^[A-Za-z0-9_-]{32}$/);
