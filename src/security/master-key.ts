@@ -76,5 +76,8 @@ export async function createKeyFile(file: string): Promise<void> {
 const missing = (why: string): BelayError =>
   new BelayError('MasterKeyMissing', `the master key was not found: ${why}`, {
     retry: 'never',
-    fix: `Put 32 random bytes as hex into a file with mode 600 and name it, set ${MASTER_KEY_VARIABLE}, or use LoadCredential=${CREDENTIAL_NAME}.`,
+    // Another key would open nothing, so making one is the way out for an empty store only.
+    fix:
+      'A store that was used needs the very key it was sealed with: put it back, or copy it from the other control plane, with mode 600; ' +
+      `${MASTER_KEY_VARIABLE} and LoadCredential=${CREDENTIAL_NAME} do as well. Only a new store takes a new key: openssl rand -hex 32`,
   });

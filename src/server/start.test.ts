@@ -110,7 +110,10 @@ test('a store whose key file is missing gets no new key', async () => {
   const folder = scratch();
   await stop(await start(folder));
   rmSync(masterKeyFile(folder));
-  await expect(start(folder)).rejects.toMatchObject({ code: 'MasterKeyMissing' });
+  await expect(start(folder)).rejects.toMatchObject({
+    code: 'MasterKeyMissing',
+    fix: expect.stringContaining('the very key it was sealed with'),
+  });
   expect(existsSync(masterKeyFile(folder))).toBe(false);
   const other = scratch();
   const storeUrl = `sqlite:${join(folder, 'belay.db')}`;
