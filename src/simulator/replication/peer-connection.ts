@@ -85,6 +85,8 @@ export class PeerConnection {
   readonly #socket: Socket;
   #chunks: Buffer[] = [];
   #size = 0;
+  /** Bytes that must be there before there is something to do. */
+  #needed = HEADER;
   #nextId = 1;
   #waiting: Waiting | null = null;
   #failure: Error | null = null;
@@ -209,12 +211,15 @@ export class PeerConnection {
   #onData(chunk: Buffer) {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
-    while (this.#size >= HEADER) {
+    // A long message comes in hundreds of pieces: they are joined once, when all are there.
+    while (this.#size >= this.#needed) {
       const head = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
       this.#chunks = [head];
       const length = head.readInt32LE(0);
       if (length < HEADER + 5 || length > MAX_MESSAGE) return this.#fail(new Error('malformed message'));
+      this.#needed = length;
       if (this.#size < length) return;
+      this.#needed = HEADER;
       this.#onMessage(head.subarray(0, length));
       this.#chunks = [head.subarray(length)];
       this.#size -= length;
