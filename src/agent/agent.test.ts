@@ -63,12 +63,14 @@ test('S6, INI-07 initiate happens once; the same again is done, another set is r
     kind: 'done',
     result: { already: true },
   });
-  const other = { ...config, members: [{ ...config.members[0]!, host: 'elsewhere:1' }] };
-  expect(await member.run({ kind: 'initiate', config: other })).toMatchObject({
-    kind: 'refused',
-    codeName: 'AlreadyInitialized',
-    class: 'permanent',
-  });
+  const own = config.members[0]!;
+  const stranger = { ...own, _id: 1, host: 'elsewhere:1' };
+  for (const members of [[stranger], [own, stranger]])
+    expect(await member.run({ kind: 'initiate', config: { ...config, members } })).toMatchObject({
+      kind: 'refused',
+      codeName: 'AlreadyInitialized',
+      class: 'permanent',
+    });
   await until(() =>
     expect(database()).toMatchObject({ state: 'PRIMARY', writablePrimary: true, initiated: true }),
   );
@@ -231,6 +233,38 @@ test('S10 a command asked twice under one step id is done once', async () => {
   expect(answers.map((a) => a.kind === 'done' && a.result['created'])).toEqual(
     Array.from({ length: 3 }, () => ['admin.twice']),
   );
+});
+
+test('USR-08 users and roles nobody names are never touched', async () => {
+  const byHand = { user: 'byHand', db: 'shop', password: secret('own'), roles: [] };
+  const auditor = { role: 'byHand', db: 'shop', privileges: [], roles: [] };
+  const as = login('userAdmin');
+  await member.run({ kind: 'reconcileUsers', as, roles: [auditor], users: [byHand], drop: [] });
+  expect(await member.run(systemUsers())).toMatchObject({ kind: 'done', result: { dropped: [] } });
+  const there = { user: 'byHand', db: 'shop', password: secret('own') };
+  expect(await member.run({ kind: 'verifyLogin', as: there })).toMatchObject({ kind: 'done' });
+  const again = { kind: 'reconcileUsers', as, roles: [auditor], users: [], drop: [] } as const;
+  expect(await member.run(again)).toMatchObject({ result: { created: [], updated: [] } });
+});
+
+test('A5.2 USR-12 a role whose privileges differ is made right; order alone is no difference', async () => {
+  const at = (...actions: readonly string[]) => ({ resource: { db: 'shop', collection: '' }, actions });
+  const refs = [
+    { role: 'read', db: 'shop' },
+    { role: 'dbAdmin', db: 'shop' },
+  ];
+  const run = async (actions: readonly string[], roles = refs) => {
+    const role = { role: 'auditor', db: 'shop', privileges: [at(...actions)], roles };
+    const user = { user: 'orderly', db: 'shop', password: secret('p'), roles };
+    const as = login('userAdmin');
+    const done = await member.run({ kind: 'reconcileUsers', as, roles: [role], users: [user], drop: [] });
+    return done.kind === 'done' ? [done.result['created'], done.result['updated']] : done;
+  };
+  expect(await run(['find', 'collStats'])).toEqual([['shop.auditor', 'shop.orderly'], []]);
+  expect(await run(['collStats', 'find'], [...refs].reverse())).toEqual([[], []]);
+  expect(await run(['find'])).toEqual([[], ['shop.auditor']]);
+  expect(await run(['find'], refs.slice(0, 1))).toEqual([[], ['shop.auditor', 'shop.orderly']]);
+  expect(await run(['find'], refs.slice(0, 1))).toEqual([[], []]);
 });
 
 test('A14.2 a stopped member stops, keeps its volume, and the runtime goes without it', async () => {

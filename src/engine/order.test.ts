@@ -1,12 +1,16 @@
 import { expect, test } from 'vitest';
 import { BelayError } from '../base/error.ts';
 import { openMemoryStore } from '../store/memory.ts';
+import { Engine } from './engine.ts';
+import { Executor } from './executor.ts';
 import { LeaseKeeper } from './leases.ts';
 import { LEASE_MARGIN, LEASE_TTL } from './limits.ts';
 import type { Batch, Store } from './ports.ts';
 import { createToy, silentLog, startToyEngine } from './testing/bench.ts';
 import { ManualClock, settle } from './testing/clock.ts';
-import { type ToyHooks, ToyWorld } from './testing/toy.ts';
+import { type ToyHooks, type ToyState, ToyWorld, toyProvider } from './testing/toy.ts';
+
+const same = (state: ToyState): ToyState => state;
 
 function scene(commit: (batch: Batch, go: () => ReturnType<Store['commit']>) => ReturnType<Store['commit']>) {
   const clock = new ManualClock();
@@ -107,6 +111,39 @@ test('S9 a right that ended while the guard looked leads to no effect', async ()
   expect(
     await store.openIntents((await store.list({ kind: 'Toy' })).items[0]?.metadata.uid ?? ''),
   ).toHaveLength(1);
+  await engine.close();
+});
+
+test('S10 a step that is due again is a new effort under an id of its own, also when the record stayed as it was', async () => {
+  const clock = new ManualClock();
+  const store = openMemoryStore({ clock });
+  const world = new ToyWorld();
+  const forgetful = { ...toyProvider(world), start: same, cancel: same, applyOutcome: same };
+  const life = async (holder: string): Promise<Engine> => {
+    const engine = new Engine({ store, clock, log: silentLog, holder, kinds: ['Toy'] });
+    const { informer, leases, metrics } = engine;
+    engine.add(
+      new Executor({ provider: forgetful, store, informer, leases, clock, log: silentLog, metrics }),
+    );
+    await engine.open();
+    await clock.advance(2_000);
+    return engine;
+  };
+  const { metadata } = await createToy(store, 'a', ['x']);
+  const ids: string[] = [];
+  let engine = await life('one');
+  for (let effort = 0; effort < 4; effort++) {
+    if (effort === 2) {
+      await engine.close();
+      engine = await life('two');
+    }
+    world.made.delete('x');
+    engine.wake('Toy', metadata.uid);
+    await clock.advance(2_000);
+    expect(world.made.has('x'), `effort ${effort}`).toBe(true);
+  }
+  ids.push(...world.effects.filter((e) => e.kind === 'make').map((e) => e.stepId));
+  expect([ids.length, new Set(ids).size]).toEqual([5, 5]);
   await engine.close();
 });
 
