@@ -63,6 +63,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   readonly kind: string;
   readonly #options: ExecutorOptions<Desired, State, Observed, Step>;
   readonly #memories = new Map<string, Memory<State, Step>>();
+  /** Efforts begun by this process; with the lease's epoch they number the steps. */
+  #efforts = 0;
 
   constructor(options: ExecutorOptions<Desired, State, Observed, Step>) {
     this.#options = options;
@@ -237,7 +239,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const { provider, clock } = this.#options;
     const { memory, uid, fence } = pass;
     const now = clock.now();
-    const items = steps.map((step) => memory.open.identify(uid, step, memory.version + 1));
+    const effort = (): string => `${fence.epoch}.${++this.#efforts}`;
+    const items = steps.map((step) => memory.open.identify(uid, step, effort));
     const state = items.reduce((s, { step, id }) => provider.start(s, step, id, now), memory.state);
     const intents = items
       .filter((item) => item.isNew)

@@ -45,13 +45,13 @@ export class OpenIntents<Step extends AnyStep> {
   }
 
   /**
-   * The id a step is done under: that of its open intent, or a new one. New ids hold the version of the record they are
-   * committed with, which only grows: no id is ever used for two different efforts.
+   * The id a step is done under: that of its open intent, or a new one. New ids end with the lease's epoch, which grows
+   * with every holder, and the holder's count of efforts: no id is ever used for two different efforts.
    */
-  identify(uid: string, step: Step, recordVersion: number): Identified<Step> {
+  identify(uid: string, step: Step, effort: () => string): Identified<Step> {
     const open = this.#open.get(this.#key(step));
     if (open !== undefined && equalValues(open.step, plain(step))) return { id: open.id, step, isNew: false };
-    return { id: `${uid}/${step.kind}/${this.#target(step)}/${recordVersion}`, step, isNew: true };
+    return { id: `${uid}/${step.kind}/${this.#target(step)}/${effort()}`, step, isNew: true };
   }
 
   /** When the step may be sent again after an unknown outcome; 0 when it was not sent yet. */

@@ -78,13 +78,12 @@ function readMember(agents: Agents, member: MemberState): ObservedMember {
 
 // ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+type Operations = Readonly<Record<string, OperationFacts>>;
+
 /** A started operation; the host an import was sent to is kept, since the member has none yet. */
 export type Pending = PendingOperation & { readonly host?: string };
 
-async function readOperations(
-  deps: ObserveDeps,
-  state: State,
-): Promise<Readonly<Record<string, OperationFacts>>> {
+async function readOperations(deps: ObserveDeps, state: State): Promise<Operations> {
   const facts: Record<string, OperationFacts> = {};
   await Promise.all(
     state.pending.map(async ({ stepId, operationId }) => {
@@ -102,10 +101,7 @@ async function readOperations(
  * never heard of counts as unknown: services are looked at and the step is planned anew. Until it can be asked it is
  * waited for: planned anew somewhere else, a member could come to be twice (S10).
  */
-async function lostOperations(
-  deps: ObserveDeps,
-  state: State,
-): Promise<Readonly<Record<string, OperationFacts>>> {
+async function lostOperations(deps: ObserveDeps, state: State): Promise<Operations> {
   const facts: Record<string, OperationFacts> = {};
   await Promise.all(
     (state.pending as readonly Pending[]).map(async ({ stepId, operationId, host, member }) => {
@@ -176,27 +172,49 @@ const mayCarry = ({ desired }: Cluster, placed: readonly string[], host: string)
   placed.includes(host) || desired.hosts === null || desired.hosts.includes(host);
 
 /**
- * An import that its host has no memory of may have been done all the same (A4.6). It counts as unknown only beside a
- * list of that host's services made after the question: planned anew on another host, a member could come to be twice.
+ * An import that its host has no memory of may have been done all the same (A4.6): what it made is found by our marker on
+ * a list of that host's services made after the question, and the import counts as done with it. Without such a list
+ * nothing is concluded: planned anew on another host, a member could come to be twice (S10).
  */
 async function settleForgotten(
   deps: ObserveDeps,
   cluster: Cluster,
-  operations: Readonly<Record<string, OperationFacts>>,
+  seen: Operations,
   first: PlatformReading | null,
-): Promise<{
-  readonly operations: Readonly<Record<string, OperationFacts>>;
-  readonly platform: PlatformReading | null;
-}> {
+): Promise<{ readonly operations: Operations; readonly platform: PlatformReading | null }> {
   const forgotten = (cluster.state.pending as readonly Pending[]).filter(
-    ({ action, stepId }) => action === 'import' && operations[stepId]?.kind === 'unknown',
+    ({ action, stepId }) => action === 'import' && seen[stepId]?.kind === 'unknown',
   );
   const hosts = new Set(forgotten.map(({ host }) => host).filter((host) => host !== undefined));
-  if (hosts.size === 0 || first === null) return { operations, platform: first };
+  if (hosts.size === 0 || first === null) return { operations: seen, platform: first };
   const platform = await readServices(deps, cluster, hosts);
-  const unsure = forgotten.filter(({ host }) => host !== undefined && !platform.lists.has(host));
-  const known = Object.entries(operations).filter(([id]) => !unsure.some(({ stepId }) => stepId === id));
-  return { operations: Object.fromEntries(known), platform };
+  const operations: Record<string, OperationFacts> = { ...seen };
+  for (const { stepId, member, host } of forgotten) {
+    if (host === undefined) continue;
+    delete operations[stepId];
+    const { ours } = platform;
+    const own = (ours ?? []).filter(
+      ({ owner, ...item }) =>
+        item.host === host && owner?.clusterUid === cluster.state.uid && owner.member === member,
+    );
+    if (platform.lists.has(host)) operations[stepId] = importedBefore(deps, own, host);
+  }
+  return { operations, platform };
+}
+
+function importedBefore(deps: ObserveDeps, own: readonly ServiceFacts[], host: string): OperationFacts {
+  const runtime = own.find((item) => item.kind === 'runtime' && item.port !== null);
+  if (runtime === undefined) return { kind: 'unknown' };
+  const volume = own.find((item) => item.kind === 'volume');
+  const address = addressOf(deps, host);
+  const result = { serviceId: runtime.id, host, address, port: runtime.port as number };
+  return { kind: 'succeeded', result: volume === undefined ? result : { ...result, volumeId: volume.id } };
+}
+
+/** How a host is reached: its document's word, or its agent's. */
+function addressOf({ informer, agents }: ObserveDeps, host: string): string {
+  const document = informer.get({ kind: 'Host', namespace: 'default', name: host });
+  return hostSpec(document)?.address ?? agents.host(host)?.facts.address ?? host;
 }
 
 const pendingHosts = (state: State): readonly string[] =>
