@@ -13,7 +13,7 @@ export async function readSources(files: readonly string[], stdin: () => Promise
   const documents: SourceDocument[] = [];
   const problems: SourceProblem[] = [];
   for (const file of files.flatMap(expand)) {
-    const parsed = parseDocuments(file === '-' ? await stdin() : read(file), file === '-' ? 'stdin' : file);
+    const parsed = parseDocuments(file === '-' ? await stdin() : read(file), file);
     documents.push(...parsed.documents);
     problems.push(...parsed.problems);
   }
