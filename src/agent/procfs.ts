@@ -34,6 +34,11 @@ export function identify(pid: number): ProcessIdentity | null {
   return { pid, startTicks: fields[19] ?? '', bootId: bootId() };
 }
 
+function parentOf(pid: number): number {
+  const stat = read(`/proc/${pid}/stat`) ?? '';
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] ?? 0);
+}
+
 /** Whether this very process still lives. */
 export function isAlive(process: ProcessIdentity): boolean {
   const now = identify(process.pid);
@@ -67,7 +72,10 @@ export function findByConfig(paths: ReadonlySet<string>): ReadonlyMap<string, Pr
     if (config === undefined) continue;
     const path = [...paths].find((one) => config === one || config.startsWith(`${one} `));
     const identity = path === undefined ? null : identify(pid);
-    if (path !== undefined && identity) found.set(path, identity);
+    if (path === undefined || !identity) continue;
+    // A child shows its parent's arguments until it runs a program of its own: the parent is the one that counts.
+    const other = found.get(path);
+    if (other === undefined || parentOf(other.pid) === pid) found.set(path, identity);
   }
   return found;
 }

@@ -156,6 +156,18 @@ test('a process that ran well begins the waits anew, however often it failed bef
   await until(() => expect(supervisor.facts).toMatchObject({ kind: 'exited', failures: 1 }));
 });
 
+test('of a process and a child that still shows its arguments the process is the one that is found', async () => {
+  const server = box.script(
+    'mongod',
+    `(trap "" TERM; : > ${box.path}/forked; while :; do sleep 0.05; done) & wait`,
+  );
+  const first = supervise();
+  first.setGoal(run(server), true);
+  await until(() => expect(existsSync(join(box.path, 'forked'))).toBe(true));
+  const { config } = servicePaths(box.path);
+  expect(findByConfig(new Set([config])).get(config)?.pid).toBe(first.pid);
+});
+
 test('a number that was given to another process since is not adopted', async () => {
   const paths = servicePaths(box.path);
   const own = identify(process.pid);
