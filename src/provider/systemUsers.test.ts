@@ -27,7 +27,7 @@ test('A5.2 before 8.0 there is no directShardOperations to give', () => {
 });
 
 test('A5.2 roles that system users refer to are made before the spec’s own', () => {
-  const own = { role: 'auditor', db: 'admin', privileges: [], roles: [] };
+  const own = { role: 'auditor', db: 'admin', privileges: [], roles: [], authenticationRestrictions: [] };
   expect(managedRoles({ roles: [own] }).map((r) => r.role)).toEqual([
     'explainRole',
     'pbmAnyAction',
