@@ -247,6 +247,18 @@ test('URI-02 CRD-03 S8 passwords come out of one place only, encoded once', asyn
   expect(store.writes).toBeGreaterThan(0);
 });
 
+test('S8 a user of a database of that name in another namespace is not a user of this one', async () => {
+  const { call, clock } = await api();
+  await call('PUT', ORDERS, { body: orders() });
+  await clock.advance(10 * SECOND);
+  const stranger = appUser({ mongodbResourceRef: { name: 'orders', namespace: 'prod' } });
+  expect((await call('POST', '/api/v1/apply', { body: stranger })).status).toBe(200);
+  for (const user of ['orders-app', 'app']) {
+    const asked = await call('POST', `${ORDERS}/connection`, { body: { user } });
+    expect([asked.status, asked.body.code], user).toEqual([404, 'NotFound']);
+  }
+});
+
 test('a connection before there is an address is refused as not ready, with what to wait for', async () => {
   const { call } = await api(undefined, []);
   await call('PUT', ORDERS, { body: orders() });
