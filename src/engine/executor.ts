@@ -41,6 +41,8 @@ interface Memory<State, Step extends AnyStep> {
   readonly open: OpenIntents<Step>;
   /** Last status written or read. */
   status: unknown;
+  /** The last pass found nothing to do. */
+  converged: boolean;
   readonly others: Map<string, unknown>;
   /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
   readonly settling: Map<string, Millis>;
@@ -72,7 +74,12 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   }
 
   drop(belongs: (uid: string) => boolean): void {
-    for (const uid of this.#memories.keys()) if (belongs(uid)) this.#memories.delete(uid);
+    for (const uid of this.#memories.keys()) if (belongs(uid)) this.#drop(uid);
+  }
+
+  #drop(uid: string): void {
+    if (this.#memories.get(uid)?.converged === true) this.#options.metrics.converged--;
+    this.#memories.delete(uid);
   }
 
   async pass(uid: string): Promise<Millis | null> {
@@ -81,7 +88,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     try {
       return await this.#run(uid, fence);
     } catch (failure) {
-      this.#memories.delete(uid);
+      this.#drop(uid);
       const { code } = asBelayError(failure);
       // RST-03: an ordinary conflict is read again at once and is nobody's failure.
       if (code === 'StateConflict' || code === 'Conflict') return this.#options.clock.now();
@@ -94,7 +101,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const known = this.#options.informer.byUid(uid);
     const object = known === null ? null : await this.#held(known);
     if (object === null) {
-      this.#memories.delete(uid);
+      this.#drop(uid);
       return null;
     }
     const memory = this.#memories.get(uid) ?? (await this.#remember(object));
@@ -104,7 +111,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       if (this.#options.leases.fence(uid)?.epoch !== fence.epoch) return null;
       const result = await this.#round(pass);
       if (result === GONE) {
-        this.#memories.delete(uid);
+        this.#drop(uid);
         return null;
       }
       if (result !== AGAIN) return result.at;
@@ -145,6 +152,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       saved: row === null ? null : state,
       open: new OpenIntents<Step>((step) => provider.target(step), entries),
       status: object.status,
+      converged: false,
       others: new Map(),
       settling: new Map(),
     };
@@ -158,6 +166,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     pass.memory.state = provider.advance(before, observed, now);
     const subject = this.#subject(pass);
     const plan = provider.plan(subject, observed, now);
+    this.#note(pass, plan.converged);
     const ready = (plan.act?.steps ?? []).filter((step) => this.#heldUntil(pass, step) <= now);
     if (ready.length === 0) return this.#rest(pass, subject, observed, plan);
     const latest = await this.#latest(pass);
@@ -165,6 +174,12 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const report = provider.report(subject, observed, plan, pass.memory.status, now);
     const items = await this.#commitIntents(pass, plan, ready, report);
     return this.#act(pass, items);
+  }
+
+  #note({ uid, memory }: Pass<State, Step>, converged: boolean): void {
+    if (this.#memories.get(uid) !== memory) return; // dropped with its lease while this pass ran
+    this.#options.metrics.converged += Number(converged) - Number(memory.converged);
+    memory.converged = converged;
   }
 
   #subject(pass: Pass<State, Step>): Subject<Desired, State> {
@@ -397,7 +412,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       ...some('secretPrefixesToDelete', prefixes),
     };
     if (Object.keys(batch).length === 0) return;
-    const { stateVersion } = await this.#options.store.commit({ fence, ...batch });
+    const { stateVersion, wrote } = await this.#options.store.commit({ fence, ...batch });
+    if (wrote) this.#options.metrics.passWrites++;
     if (state !== null) {
       if (batch.state !== undefined) memory.version = stateVersion ?? memory.version;
       memory.state = state;

@@ -5,6 +5,10 @@ export interface EngineMetrics {
   passes: number;
   passFailures: number;
   passMillis: number;
+  /** Writes of passes to the store: an unchanged world makes none. */
+  passWrites: number;
+  /** Objects whose last pass found nothing to do; after a start it grows as they are looked at. */
+  converged: number;
   /** Effects by outcome. */
   readonly effects: { done: number; failed: number; unknown: number };
   /** Guard refusals by reason. */
@@ -19,6 +23,8 @@ export const newMetrics = (): EngineMetrics => ({
   passes: 0,
   passFailures: 0,
   passMillis: 0,
+  passWrites: 0,
+  converged: 0,
   effects: { done: 0, failed: 0, unknown: 0 },
   refusals: new Map(),
   waits: new Map(),

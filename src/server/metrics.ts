@@ -86,6 +86,8 @@ function engineMetrics(metrics: EngineMetrics, add: Adders): void {
   add.one('belay_engine_passes', 'Passes over a cluster', () => metrics.passes);
   add.one('belay_engine_pass_failures', 'Passes that failed', () => metrics.passFailures);
   add.one('belay_engine_pass_millis', 'Time spent in passes', () => metrics.passMillis);
+  add.one('belay_engine_pass_writes', 'Writes of passes to the store', () => metrics.passWrites);
+  add.one('belay_engine_converged', 'Databases whose last pass found nothing to do', () => metrics.converged);
   add.several('belay_engine_effects', 'Effects by outcome', 'outcome', () => Object.entries(metrics.effects));
   add.several('belay_engine_refusals', 'Refusals of the guard by reason', 'reason', () => metrics.refusals);
   add.several(
