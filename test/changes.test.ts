@@ -33,21 +33,30 @@ afterAll(async () => {
 }, LONG);
 
 /** Applies a change while a writer runs; gives the writer's report. */
-async function change(fields: Readonly<Record<string, unknown>>, tls = true): Promise<void> {
+async function change(fields: Readonly<Record<string, unknown>>): Promise<void> {
   Object.assign(spec, fields);
   await stack.apply(replicaSet('live', spec));
   await stack.untilReady('live');
-  void tls;
 }
 
+/** Whatever the test did: the set takes writes again, and every one that was acknowledged is there. */
 afterEach(async () => {
-  const report = await writer?.stop();
-  expect(report?.lost ?? 0).toBe(0);
+  await writer.proceeds();
+  const report = await writer.stop();
+  expect(report.lost).toBe(0);
 }, LONG);
 
 async function write(): Promise<void> {
   client = await stack.connect('live', 'live-app');
   writer = await MajorityWriter.start(client);
+}
+
+/** Members that were given a configuration, in order. */
+async function reloads(): Promise<readonly string[]> {
+  const { items } = await stack.server.api.get<{
+    items: { step: string; target: string; outcome: { kind: string } | null }[];
+  }>('/api/v1/namespaces/default/mongodb/live/operations', { limit: '1000' });
+  return items.filter((i) => i.step === 'reload' && i.outcome?.kind === 'done').map((i) => i.target);
 }
 
 test(
@@ -85,11 +94,18 @@ test(
 test(
   'A9.3 S12 TLS off, phase by phase, and on again',
   async () => {
-    await change({ security: { tls: { mode: 'disabled' } } });
+    const phases = async (mode: string): Promise<readonly number[]> => {
+      const before = (await reloads()).length;
+      await change({ security: { tls: { mode } } });
+      const members = (await reloads()).slice(before);
+      // Every three in a row are three different members: nobody enters a mode before all have left the one before.
+      return [0, 3, 6].map((at) => new Set(members.slice(at, at + 3)).size).concat(members.length);
+    };
+    expect(await phases('disabled')).toEqual([3, 3, 3, 9]);
     const plain = await stack.connect('live', 'live-app');
     expect(await plain.db('live').collection('writes').countDocuments()).toBeGreaterThan(0);
     await plain.close();
-    await change({ security: { tls: { mode: 'requireTLS' } } });
+    expect(await phases('requireTLS')).toEqual([3, 3, 3, 9]);
     await write();
   },
   LONG,

@@ -57,6 +57,13 @@ export class MajorityWriter {
     this.#last = now;
   }
 
+  /** Resolves when a write that began after this call was acknowledged: the set takes writes now. */
+  async proceeds(): Promise<void> {
+    const before = this.#acknowledged.size;
+    while (this.#acknowledged.size < before + 2 && !this.#stopped)
+      await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+
   /** Stops, then looks for every acknowledged write. */
   async stop(): Promise<WriterReport> {
     if (this.#report !== null) return this.#report;
