@@ -12,6 +12,7 @@ import type { HostOperation } from '../engine/ports.ts';
 import { Agent, type AgentOutside } from './agent.ts';
 import type { DataFolder } from './data.ts';
 import type { Mongod, Neighbourhood } from './mongod.ts';
+import type { AgentBugs } from './mutation.ts';
 
 export interface ServiceRecord {
   readonly id: string;
@@ -67,6 +68,7 @@ export interface MachineOptions {
   readonly near: Neighbourhood;
   readonly rng: Rng;
   readonly outside: AgentOutside;
+  readonly bugs: AgentBugs;
 }
 
 /** See the head of this file. */
@@ -75,6 +77,7 @@ export class Machine {
   readonly address: string;
   readonly near: Neighbourhood;
   readonly rng: Rng;
+  readonly bugs: AgentBugs;
   readonly disk: HostDisk = {
     services: new Map(),
     volumes: new Map(),
@@ -96,6 +99,7 @@ export class Machine {
     this.versions = options.versions;
     this.near = options.near;
     this.rng = options.rng;
+    this.bugs = options.bugs;
     this.#outside = options.outside;
     this.agent = new Agent(this, options.outside);
   }

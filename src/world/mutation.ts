@@ -12,8 +12,17 @@ export interface Mutation {
   readonly provider?: (
     provider: { -readonly [K in keyof RunningProvider['provider']]: RunningProvider['provider'][K] },
   ) => void;
-  /** Agents let every epoch through. */
+  /** Bugs in the agents' own code. */
+  readonly agentBugs?: AgentBugs;
+}
+
+export interface AgentBugs {
+  /** Every epoch is let through. */
   readonly ignoreEpochs?: boolean;
+  /** A volume is deleted by the name on it. */
+  readonly volumesByName?: boolean;
+  /** An operation is begun again when it is asked for again. */
+  readonly operationsTwice?: boolean;
 }
 
 export const NO_MUTATION: Mutation = {};

@@ -4,7 +4,7 @@ import type { Millis } from '../base/units.ts';
 import type { OperationFacts, OwnerMarker, ServiceSpec } from '../clusters/index.ts';
 import type { HostOperation } from '../engine/ports.ts';
 import { DataFolder } from './data.ts';
-import type { Machine, OperationEntry } from './machine.ts';
+import type { Machine, OperationEntry, Volume } from './machine.ts';
 
 type Result = Readonly<Record<string, string | number>>;
 
@@ -56,7 +56,7 @@ export class Operations {
   /** Begins it once, however often it is asked for. Throws `DiskFull` when it cannot be written down. */
   start(operation: HostOperation): void {
     const { disk, diskFull } = this.#machine;
-    if (disk.operations.has(operation.id)) return;
+    if (disk.operations.has(operation.id) && !this.#machine.bugs.operationsTwice) return;
     if (diskFull) throw new BelayError('DiskFull', 'no space left on device', { retry: 'later' });
     const entry: OperationEntry = {
       operation,
@@ -232,11 +232,27 @@ export class Operations {
     });
   }
 
+  #volumeToDelete({
+    volumeId,
+    member,
+  }: Extract<HostOperation, { kind: 'deleteVolume' }>): Volume | undefined {
+    const { disk, bugs } = this.#machine;
+    const byName = bugs.volumesByName
+      ? [...disk.volumes.values()].find((volume) => volume.hostname === member)
+      : undefined;
+    return byName ?? disk.volumes.get(volumeId);
+  }
+
   #deleteVolume(operation: Extract<HostOperation, { kind: 'deleteVolume' }>): Result {
     const { disk } = this.#machine;
     const { volumeId, clusterUid, member } = operation;
-    const volume = disk.volumes.get(volumeId);
+    const volume = this.#volumeToDelete(operation);
     if (volume === undefined) return { volumeId };
+    if (this.#machine.bugs.volumesByName) {
+      this.#outside.volumeDeleted({ ...operation, volumeId: volume.id });
+      disk.volumes.delete(volume.id);
+      return { volumeId };
+    }
     if (volume.owner?.clusterUid !== clusterUid || volume.owner.member !== member) {
       throw conflict(`volume ${volumeId} belongs to somebody else`);
     }

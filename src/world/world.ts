@@ -83,7 +83,8 @@ export class World {
     const near = this.#neighbourhood();
     for (const { name, versions } of hosts) {
       const rng = this.rng.fork(`host ${name}`);
-      this.machines.set(name, new Machine({ name, versions, near, rng, outside: this.#outside() }));
+      const bugs = mutation.agentBugs ?? {};
+      this.machines.set(name, new Machine({ name, versions, near, rng, bugs, outside: this.#outside() }));
     }
     for (let index = 0; index < planes; index++) this.planes.push(this.#plane(`plane${index + 1}`));
     this.#eachSecond();

@@ -17,14 +17,16 @@ export const intents: Checker = ({ world }) => ({
       return;
     }
     if (deed.kind !== 'publish') return;
-    const { clusterUid, member } = deed.snapshot;
-    const found = [...journal.values()].some(
-      ({ entry }) =>
+    const { clusterUid, member, configVersion } = deed.snapshot;
+    const found = [...journal.values()].some(({ entry }) => {
+      const wanted = (entry.detail as { readonly configVersion?: unknown } | null)?.configVersion;
+      return (
         entry.clusterUid === clusterUid &&
-        entry.step === 'publish' &&
         entry.target === member &&
-        entry.reason !== '',
-    );
+        wanted === configVersion &&
+        entry.reason !== ''
+      );
+    });
     if (!found) fail(`no intent to publish ${member} was written before`);
   },
 });

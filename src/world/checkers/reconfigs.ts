@@ -32,8 +32,7 @@ function judge(before: ReplicaSetConfig, after: ReplicaSetConfig): string | null
   const changed = [...was.filter((v) => !is.includes(v)), ...is.filter((v) => !was.includes(v))];
   if (changed.length > 1) return `${changed.join(', ')} change their votes at once`;
   const known = new Set(before.members.map((member) => member.host));
-  const joined = after.members.find(
-    (m) => !known.has(m.host) && (m.votes > 0 || m.priority > 0) && !m.newlyAdded,
-  );
+  // The server would make such a member wait for its vote by itself (`newlyAdded`); we do not rely on that.
+  const joined = after.members.find((m) => !known.has(m.host) && (m.votes > 0 || m.priority > 0));
   return joined === undefined ? null : `${joined.host} joins with a vote or a priority`;
 }

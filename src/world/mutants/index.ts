@@ -1,0 +1,20 @@
+/** Planted bugs: what is wrong, which invariant must notice, and within how many seeds. The list for people is docs/mutants.md. */
+import type { Mutation } from '../mutation.ts';
+import { PLANNER_MUTANTS } from './planner.ts';
+import { RUNTIME_MUTANTS } from './runtime.ts';
+
+export interface Mutant {
+  readonly name: string;
+  /** What is wrong, in one sentence. */
+  readonly bug: string;
+  /** Any of these may be the first to notice. */
+  readonly caughtBy: readonly string[];
+  /** Seeds that are enough, from `from` on. */
+  readonly budget: number;
+  /** First seed to try. */
+  readonly from: number;
+  /** A fresh one for every run: some remember. */
+  readonly make: () => Mutation;
+}
+
+export const MUTANTS: readonly Mutant[] = [...PLANNER_MUTANTS, ...RUNTIME_MUTANTS];

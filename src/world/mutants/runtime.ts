@@ -1,0 +1,143 @@
+/** Bugs of engine, store and agents: rights, records, secrets. */
+import type { Agents, Batch, Store } from '../../engine/ports.ts';
+import type { Mutation } from '../mutation.ts';
+import type { Mutant } from './index.ts';
+
+/** A store with some methods replaced. */
+const over = (store: Store, methods: Partial<Store>): Store =>
+  new Proxy(store, {
+    get: (target, name) => {
+      const own = methods[name as keyof Store];
+      const value = (own ?? Reflect.get(target, name, target)) as unknown;
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+
+const batches = (change: (batch: Batch) => Batch): Mutation => ({
+  store: (store) => over(store, { commit: (batch) => store.commit(change(batch)) }),
+});
+
+export const RUNTIME_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'store-without-fences',
+    bug: 'the store takes writes of holders that have lost their lease',
+    caughtBy: ['S9'],
+    budget: 400,
+    from: 1,
+    make: () => {
+      // The fence is taken off before the store sees it; the write is still told with it.
+      return { store: (store) => over(store, { commit: ({ fence: _, ...batch }) => store.commit(batch) }) };
+    },
+  },
+  {
+    name: 'two-holders',
+    bug: 'every control plane believes to hold every lease',
+    caughtBy: ['S9', 'S10', 'L1', 'S16', 'L2'],
+    budget: 100,
+    from: 1,
+    make: () => ({
+      store: (store) =>
+        over(store, {
+          acquireLeases: async (names, holder, ttl, now) =>
+            names.map((name) => ({ name, holder, epoch: 1, expiresAt: now + ttl })),
+          commit: ({ fence: _, ...batch }) => store.commit(batch),
+        }),
+    }),
+  },
+  {
+    name: 'agents-without-epochs',
+    bug: 'agents carry out commands of any epoch',
+    caughtBy: ['S9'],
+    budget: 1000,
+    from: 1,
+    make: () => ({ agentBugs: { ignoreEpochs: true } }),
+  },
+  {
+    name: 'no-intents',
+    bug: 'effects are not written down before they are done',
+    caughtBy: ['S16'],
+    budget: 3,
+    from: 1,
+    make: () => batches(({ intents: _, outcomes: __, ...batch }) => batch),
+  },
+  {
+    name: 'volume-by-name',
+    bug: 'an agent deletes the volume that has the right name',
+    caughtBy: ['S4', 'S11'],
+    budget: 600,
+    from: 1,
+    make: () => ({ agentBugs: { volumesByName: true } }),
+  },
+  {
+    name: 'secret-in-event',
+    bug: 'a password is told in an event',
+    caughtBy: ['S8'],
+    budget: 5,
+    from: 1,
+    make: () => {
+      let password = '';
+      return {
+        agents: (agents) => listening(agents, (text) => (password = text)),
+        store: (store) =>
+          over(store, {
+            commit: (batch) =>
+              store.commit({
+                ...batch,
+                events: (batch.events ?? []).map((event) => ({
+                  ...event,
+                  message: `${event.message} ${password}`,
+                })),
+              }),
+          }),
+      };
+    },
+  },
+  {
+    name: 'unsealed-row',
+    bug: 'secrets are put into the store as they are',
+    caughtBy: ['S8'],
+    budget: 3,
+    from: 1,
+    make: () => ({
+      store: (store) =>
+        over(store, {
+          putSealed: (name, sealed, expect) =>
+            store.putSealed(
+              name,
+              sealed.map((byte) => byte ^ 0x5a),
+              expect,
+            ),
+        }),
+    }),
+  },
+  {
+    name: 'forgets-outcomes',
+    bug: 'the record of what was done is not kept',
+    caughtBy: ['L1', 'L2', 'S10', 'S15', 'S16'],
+    budget: 10,
+    from: 1,
+    make: () =>
+      batches(({ outcomes, state, ...batch }) =>
+        outcomes === undefined || state === undefined ? { ...batch, ...(state ? { state } : {}) } : batch,
+      ),
+  },
+];
+
+/** The world's seal, taken off. */
+const opened = (sealed: Uint8Array): Uint8Array => sealed.map((byte) => byte ^ 0x5a);
+
+/** Notes the last password on its way to an agent. */
+function listening(agents: Agents, note: (text: string) => void): Agents {
+  return new Proxy(agents, {
+    get: (target, name) => {
+      const value = Reflect.get(target, name, target) as unknown;
+      if (typeof value !== 'function') return value;
+      if (name !== 'publish') return value.bind(target);
+      const publish: Agents['publish'] = (ref, snapshot, fence) => {
+        note(snapshot.monitor.password.reveal());
+        return target.publish(ref, snapshot, fence);
+      };
+      return publish;
+    },
+  });
+}
