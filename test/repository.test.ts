@@ -77,3 +77,7 @@ test('the lock file holds every dependency it names, or npm ci refuses it', () =
   );
   expect(missing).toEqual([]);
 });
+
+test('an installation runs no scripts: npm would compile what comes built, since the lock file does not say otherwise', () => {
+  expect(readFileSync(path.join(ROOT, '.npmrc'), 'utf8')).toMatch(/^ignore-scripts=true$/m);
+});
