@@ -77,6 +77,15 @@ describe('SQLite alone', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
+  test('a commit is on the disk when it is acknowledged, also when the power goes', async () => {
+    const { db } = await openSqlite(file, { clock });
+    const { rows } = await sql<{ synchronous: number }>`pragma synchronous`.execute(db);
+    const mode = await sql<{ journal_mode: string }>`pragma journal_mode`.execute(db);
+    // 2: FULL, which syncs the log at every commit; 1 (NORMAL) would lose acknowledged ones.
+    expect([rows[0]?.synchronous, mode.rows[0]?.journal_mode]).toEqual([2, 'wal']);
+    await db.destroy();
+  });
+
   test('it works in memory, and a URL that is none of ours is refused without repeating it', async () => {
     const store = await open('sqlite::memory:');
     await store.create(object('a'));
