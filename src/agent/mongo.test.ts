@@ -1,4 +1,5 @@
-import { type AddressInfo, createServer } from 'node:tls';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:tls';
 import { expect, test } from 'vitest';
 import { secret } from '../base/secret.ts';
 import { makeTestCa } from '../channel/testing/pki.ts';

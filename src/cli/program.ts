@@ -270,7 +270,8 @@ function accessVerbs(program: Command, verb: MakeVerb, io: Io): void {
     .description('seal all secrets with a new master key (the control plane must be stopped)')
     .requiredOption('--data <dir>', 'data folder of the control plane')
     .addOption(storeOption())
-    .action(async (o: { data: string; store?: string }) =>
+    .option('--master-key-file <file>', 'the key to replace; by default DATA/master.key')
+    .action(async (o: { data: string; store?: string; masterKeyFile?: string }) =>
       (await import('./verbs/key.ts')).rotateKey(withStore(o, io), (line) => io.out(`${line}\n`)),
     );
 }

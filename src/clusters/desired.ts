@@ -9,6 +9,7 @@ import {
   parseCpuMillis,
   seriesOf,
 } from '../model/index.ts';
+import { stable } from './snapshotInputs.ts';
 import type { Desired, DesiredMember } from './types.ts';
 
 /** What of an object's metadata counts. */
@@ -129,6 +130,23 @@ export function unsupportedFeatures(spec: MongoDBSpec): readonly Problem[] {
     );
   }
   return problems;
+}
+
+/** What of a change reaches only members that are made later, or nobody: said, since silence would promise more (CFG-02). */
+export function changeRemarks(before: MongoDBSpec, after: MongoDBSpec): readonly Problem[] {
+  const found: Problem[] = [];
+  const say = (path: string, changed: boolean, message: string): void => {
+    if (changed) found.push({ path, message });
+  };
+  const kept = 'members that have their place keep it; only new ones follow this';
+  say('spec.port', before.port !== after.port, kept);
+  say('spec.placement', stable(before.placement) !== stable(after.placement), kept);
+  say(
+    'spec.storage.size',
+    before.storage.size !== after.storage.size,
+    'has no effect on hosts: a volume there may use its whole disk',
+  );
+  return found;
 }
 
 /** What is accepted though it changes nothing here. */

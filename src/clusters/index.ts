@@ -1,5 +1,5 @@
 /** The provider's brain: pure decisions about one cluster. */
-export { type DesiredSource, desiredFrom, remarks, unsupportedFeatures } from './desired.ts';
+export { changeRemarks, type DesiredSource, desiredFrom, remarks, unsupportedFeatures } from './desired.ts';
 export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';
 export * from './limits.ts';

@@ -320,7 +320,6 @@ export type WaitReason =
   | 'NoHostAvailable'
   | 'InitialSync'
   | 'RepairRetrying'
-  | 'MemberUnreachable'
   | 'WouldLoseMajority'
   | 'DisruptionInProgress'
   | 'NoElectableSecondary';
@@ -328,13 +327,10 @@ export type WaitReason =
 /** Why we can't go on without somebody. */
 export type BlockReason =
   | 'Paused'
-  | 'UnsupportedChange'
-  | 'UnsupportedFeature'
   | 'PortTaken'
   | 'NoExecutables'
   | 'NoHosts'
   | 'OwnershipConflict'
-  | 'VolumeWithoutCredentials'
   | 'ForeignData'
   | 'SplitIdentity'
   | 'CredentialRepairRequired'

@@ -3,12 +3,13 @@
  * stored, or every problem at once; nothing is half-done.
  */
 import { BelayError, type Problem } from '../base/error.ts';
-import { remarks, unsupportedFeatures } from '../clusters/index.ts';
+import { changeRemarks, remarks, unsupportedFeatures } from '../clusters/index.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
 import {
   type BelayObject,
   findKind,
   type MongoDB,
+  type MongoDBSpec,
   type SecretDocument,
   type Validation,
   validate,
@@ -82,8 +83,13 @@ export function admit(document: unknown, current: StoredObject | null): Admitted
   if (problems.length > 0) throw invalid(document, problems);
   if (result.secret !== undefined) return { kind: 'secret', secret: result.secret };
   if (result.object === undefined) return { kind: 'nothing', warnings: result.warnings };
-  const more = result.object.kind === 'MongoDB' ? remarks((result.object as MongoDB).spec) : [];
+  const more = result.object.kind === 'MongoDB' ? remarksOn((result.object as MongoDB).spec, current) : [];
   return admitted(result.object, [...result.warnings, ...more], current);
+}
+
+function remarksOn(spec: MongoDBSpec, current: StoredObject | null): readonly Warning[] {
+  const changes = current === null ? [] : changeRemarks(current.spec as MongoDBSpec, spec);
+  return [...remarks(spec), ...changes];
 }
 
 function furtherProblems(result: Validation, current: StoredObject | null): readonly Problem[] {

@@ -26,9 +26,11 @@ export interface RotationResult {
 export async function rotateMasterKeyOf(options: {
   readonly dataDir: string;
   readonly storeUrl?: string;
+  /** By default `master.key` in the data folder. */
+  readonly keyFile?: string;
   readonly clock: Clock;
 }): Promise<RotationResult> {
-  const keyFile = masterKeyFile(options.dataDir);
+  const keyFile = options.keyFile ?? masterKeyFile(options.dataDir);
   const next = `${keyFile}.next`;
   const oldKeyFile = `${keyFile}.old`;
   const oldKey = await readKeyFile(keyFile);

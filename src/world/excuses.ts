@@ -16,9 +16,6 @@ const interruptionAllowed = (object: StoredObject): boolean =>
 
 const EXCUSES: Readonly<Record<string, Excuse>> = {
   Paused: (_, object) => specOf(object).paused,
-  // Changes of a running set that are not carried out yet.
-  UnsupportedChange: (stage, object) =>
-    wished(stage, object, 'members', 'config', 'tls', 'memory', 'version'),
   OwnershipConflict: (stage, object) => planOf(stage, object)?.squatted === true,
   CredentialRepairRequired: (stage) => stage.storm.meddled.has('changeAdmin'),
   // A port that only somebody else's service has.

@@ -4,12 +4,13 @@ import { rotateMasterKeyOf } from '../../server/masterKey.ts';
 
 /** `belay key rotate`: all secrets under a new master key in one transaction; the old key file is kept beside it. */
 export async function rotateKey(
-  options: { readonly data: string; readonly store?: string },
+  options: { readonly data: string; readonly store?: string; readonly masterKeyFile?: string },
   out: (text: string) => void,
 ): Promise<void> {
   const done = await rotateMasterKeyOf({
     dataDir: path.resolve(options.data),
     ...(options.store === undefined ? {} : { storeUrl: options.store }),
+    ...(options.masterKeyFile === undefined ? {} : { keyFile: path.resolve(options.masterKeyFile) }),
     clock: systemClock,
   });
   out(

@@ -25,7 +25,7 @@ export async function hostToken(
   const name = host === undefined ? '' : ` --name ${host}`;
   context.terminal.err(`good once, until ${invitation.expiresAt}; on the host run:`);
   context.terminal.out(
-    `BELAY_JOIN_TOKEN=${invitation.token} belay agent --data /var/lib/belay-agent --server ${invitation.urls.join(' ')} --ca-fingerprint ${invitation.caFingerprint}${name}`,
+    `BELAY_JOIN_TOKEN=${invitation.token} belay agent --data /var/lib/belay/agent --server ${invitation.urls.join(' ')} --ca-fingerprint ${invitation.caFingerprint}${name}`,
   );
 }
 
