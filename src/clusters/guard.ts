@@ -14,6 +14,7 @@ import {
   runsItsSnapshot,
   views,
 } from './interpret.ts';
+import { lostItsPort } from './planners/infrastructure.ts';
 import { healthyMajorities, isOut } from './planners/membership.ts';
 import { heirOf } from './planners/rollout.ts';
 import { memberOf, pendingOf } from './state.ts';
@@ -80,7 +81,7 @@ export function guard(
     case 'reconfig':
       return guardReconfig(step, fresh, state);
     case 'deleteRuntime':
-      if (hasLeft(step.member, fresh, state)) return null;
+      if (hasLeft(step.member, fresh, state) || mayMove(step.member, fresh, desired, state)) return null;
       return desired.deleting !== null || desired.suspend
         ? null
         : no('NotDeleting', 'neither deletion nor suspension is asked for any more');
@@ -129,6 +130,13 @@ function guardInfrastructure(
 function hasLeft(member: string, fresh: Observed, state: State): boolean {
   const record = memberOf(state, member);
   return record?.stage === 'removing' && isOut({ all: views(state, fresh), state }, record);
+}
+
+/** A member nobody knows yet whose port somebody else has: it is made anew elsewhere on its host. */
+function mayMove(member: string, fresh: Observed, desired: Desired, state: State): boolean {
+  const all = views(state, fresh);
+  const view = all.find((v) => v.member.name === member);
+  return view !== undefined && lostItsPort(view, all, state, desired);
 }
 
 /** S5: built on the configuration of now, at most one vote changed, majorities on both sides, not forced. */
@@ -204,7 +212,10 @@ function guardStepDown(member: string, fresh: Observed, state: State): Refusal |
 
 /** S6: once, and only when every member of the set says that it belongs to none and holds no users. */
 function guardInitiate(set: string, fresh: Observed, state: State): Refusal | null {
-  const members = views(state, fresh).filter((v) => v.member.replicaSet === set);
+  // Surplus members that never joined are none of this set (A6.7).
+  const members = views(state, fresh).filter(
+    (v) => v.member.replicaSet === set && v.member.stage !== 'removing',
+  );
   const record = state.replicaSets.find((r) => r.name === set);
   if (record === undefined || record.stage !== 'bootstrap' || record.replicaSetId !== null)
     return no('AlreadyInitiated', `${set} was initiated before`);

@@ -482,3 +482,51 @@ test('A2.1 A2.2 A2.3 the record holds what cannot be seen again: identity, place
   });
   expect(JSON.parse(JSON.stringify(s)), 'nothing in it is lost on disk').toEqual(s);
 });
+
+test('A4.9 a chosen port that somebody else took is given up while no set knows it; a port of the spec is not', () => {
+  const d = desired({}, 1);
+  const s = placed(d, { stage: 'deployed' });
+  const o = seen(s, d, ['STARTUP']);
+  const taken = {
+    ...o,
+    members: o.members.map((m) => ({
+      ...m,
+      facts: m.facts && {
+        ...m.facts,
+        database: null,
+        process: {
+          kind: 'exited',
+          since: 0,
+          exitCode: 48,
+          signal: null,
+          failures: 1,
+          nextStartAt: 9,
+          message: 'port taken',
+        } as const,
+      },
+    })),
+  };
+  const step = plan(taken, d, s, 0).act?.steps[0];
+  expect(step).toEqual({ kind: 'deleteRuntime', member: 'orders-0' });
+  if (step === undefined) return;
+  expect(guard(step, taken, d, s, 0)).toBeNull();
+  expect(guard(step, o, d, s, 0)?.reason, 'the port is its own again').toBe('NotDeleting');
+  const gone = advance(
+    startStep(s, step, 'x', 0),
+    d,
+    { ...o, operations: { x: { kind: 'succeeded', result: {} } } },
+    1,
+  );
+  expect(gone.members[0]).toMatchObject({
+    stage: 'planned',
+    host: 'db1',
+    port: null,
+    volumeId: 'v-orders-0',
+  });
+  const again = plan(observed({ hosts: [host('db0'), host('db1')] }), d, gone, 1).act?.steps[0];
+  expect(again).toMatchObject({ kind: 'import', placement: { host: 'db1', portFixed: false } });
+  const fixed = desired({ port: 27017 }, 1);
+  expect(plan(taken, fixed, placed(fixed, { stage: 'deployed' }), 0).act).toBeNull();
+  const live = running(d);
+  expect(plan(taken, d, live, 0).act).toBeNull();
+});

@@ -12,6 +12,7 @@ import {
   planDeploy,
   planFirstPublish,
   planImport,
+  planOtherPort,
   planPending,
   planStarting,
 } from './planners/infrastructure.ts';
@@ -32,6 +33,7 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['identity', planIdentity],
   ['ownership', planOwnership],
   ['import', planImport],
+  ['other port', planOtherPort],
   ['deploy', planDeploy],
   ['publish', planFirstPublish],
   ['changes before bootstrap', planChangedBeforeBootstrap],

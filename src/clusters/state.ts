@@ -372,11 +372,13 @@ function operationSucceeded(
       // A8.1: an accepted deployment is no proof that a process changed.
       return withMember(cleared, pending.member, { stage: 'upgrading', deployedVersion: pending.version });
     case 'deleteRuntime':
-      return withMember(cleared, pending.member, {
+      return withMember(withoutRetry(cleared, 'deploy', pending.member), pending.member, {
         stage: memberOf(cleared, pending.member)?.stage === 'removing' ? 'removing' : 'planned',
         serviceId: null,
         deployedVersion: null,
         activated: null,
+        // A member's port is its name in the set; before there is a set it may get another one.
+        ...(cleared.replicaSets.every((r) => r.stage === 'bootstrap') ? { port: null } : {}),
       });
     case 'deleteVolume':
       return withMember(cleared, pending.member, { volumeId: null });

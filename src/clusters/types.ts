@@ -297,6 +297,7 @@ export type Reason =
   | 'UsersChanged'
   | 'UserChanged'
   | 'UserRemoved'
+  | 'PortTaken'
   | 'ScaleUp'
   | 'ScaleDown'
   | 'MemberConfigChanged'

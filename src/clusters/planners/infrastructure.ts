@@ -1,6 +1,7 @@
 import { formatDuration } from '../../base/units.ts';
-import { pendingOf } from '../state.ts';
-import type { Decision, MemberState, Step } from '../types.ts';
+import { initiated, type MemberView } from '../interpret.ts';
+import { pendingOf, retryOf } from '../state.ts';
+import type { Decision, Desired, MemberState, State, Step } from '../types.ts';
 import { placeAll } from './placement.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 
@@ -51,6 +52,36 @@ export const planImport: Planner = (scene) => {
     [act(scene.state.phase === 'suspended' ? 'Resuming' : 'Creating', steps, names(ready)), ...held, ...help],
     false,
   );
+};
+
+/** The server's exit code for a port that it cannot open. */
+const EXIT_PORT = 48;
+
+/** A member whose chosen port somebody else has, while no set knows it by that port yet. A port of the spec is its writer's. */
+export function lostItsPort(
+  view: MemberView,
+  all: readonly MemberView[],
+  state: State,
+  desired: Desired,
+): boolean {
+  if (desired.port !== null || view.member.serviceId === null) return false;
+  if (state.replicaSets.some((r) => r.stage !== 'bootstrap') || initiated(all) === true) return false;
+  const process = view.facts?.process;
+  const refused = retryOf(state, 'deploy', view.member.name)?.code === 'PortTaken';
+  return refused || (process?.kind === 'exited' && process.exitCode === EXIT_PORT);
+}
+
+/** Such a member is taken down and gets another port on the same host; its volume stays. */
+export const planOtherPort: Planner = (scene) => {
+  if (!wantsRuntime(scene)) return null;
+  const unlucky = scene.all.filter((view) => lostItsPort(view, scene.all, scene.state, scene.desired));
+  const steps = unlucky
+    .filter(({ member }) => pendingOf(scene.state, member.name) === null)
+    .filter(({ member }) => backingOff(scene, 'deleteRuntime', member.name) === null)
+    .map(({ member }): Step => ({ kind: 'deleteRuntime', member: member.name }));
+  if (steps.length === 0) return null;
+  const ports = unlucky.map(({ member }) => `${member.name} ${member.port}`).join(', ');
+  return verdict([act('PortTaken', steps, `somebody else has the port: ${ports}`)], true);
 };
 
 /** Deploys every imported member at once (A4.8). */

@@ -26,7 +26,7 @@ export function placeAll(
       });
       continue;
     }
-    const host = chooseHost(scene, used);
+    const host = member.host === null ? chooseHost(scene, used) : hostOf(scene, member.host);
     if (!host.ok) return host;
     const port = choosePort(scene, host.value, used);
     if (!port.ok) return port;
@@ -39,6 +39,14 @@ export function placeAll(
     });
   }
   return ok(placed);
+}
+
+/** The machine a member's volume is on: only its port is chosen anew. */
+function hostOf(scene: Scene, name: string): Result<ObservedHost, Decision> {
+  const host = scene.observed.hosts.find((h) => h.name === name && h.connected);
+  return host === undefined
+    ? err(wait('NoHostAvailable', soon(scene), `host ${name} is not connected`))
+    : ok(host);
 }
 
 type Used = readonly { readonly host: string; readonly port: number | null }[];
