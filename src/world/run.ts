@@ -79,9 +79,17 @@ class Run {
     const world = new World({ seed, hosts, planes, mutation, weather });
     const clients = new Map(scenario.clusters.map(({ name }) => [name, new Client(world, name)]));
     const people = new People(world);
-    this.stage = { world, scenario, people, storm: storms[0] as Storm, clients, troubled: new Map() };
+    this.stage = {
+      world,
+      scenario,
+      people,
+      storm: storms[0] as Storm,
+      clients,
+      troubled: new Map(),
+      downAsked: new Map(),
+    };
     for (const checker of Object.values(CHECKERS)) world.watchers.push(checker(this.stage));
-    world.watchers.push({ deed: () => this.#effects++ });
+    world.watchers.push({ deed: () => this.#effects++, second: () => this.#noteWishes() });
     this.#schedule();
   }
 
@@ -107,6 +115,14 @@ class Run {
         const millis = 'millis' in fault ? fault.millis : 0;
         for (const host of hostsOf(fault)) troubled.set(host, timeline.now + millis);
       });
+    }
+  }
+
+  #noteWishes(): void {
+    const { downAsked } = this.stage;
+    for (const object of objectsOf(this.#world, 'MongoDB')) {
+      const { uid, deletionTimestamp } = object.metadata;
+      if (deletionTimestamp !== null || specOf(object).suspend) downAsked.set(uid, this.#world.timeline.now);
     }
   }
 

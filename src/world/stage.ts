@@ -4,6 +4,7 @@ import type { Client } from './client.ts';
 import type { People } from './people.ts';
 import type { Scenario } from './scenario.ts';
 import type { Storm } from './storm.ts';
+import { clusterByUid, isInUse, specOf } from './truth.ts';
 import type { Watcher, World } from './world.ts';
 
 export interface Stage {
@@ -14,6 +15,20 @@ export interface Stage {
   readonly clients: ReadonlyMap<string, Client>;
   /** Last time anything went wrong for a member's machine or process, by host. */
   readonly troubled: Map<string, Millis>;
+  /** Last time a person wanted all of a cluster down (deletion, suspension), by uid. */
+  readonly downAsked: Map<string, Millis>;
+}
+
+/** A removal that was asked for may take this long: an effect, a slow operation, a document read a moment before. */
+export const REMOVAL_TAKES: Millis = 150_000;
+
+/** Whether a person asked for this stop: the whole cluster down, or an interruption allowed. */
+export function stopIsAskedFor({ world, downAsked }: Stage, uid: string): boolean {
+  const object = clusterByUid(world, uid);
+  if (object === null || object.metadata.deletionTimestamp !== null) return true;
+  const spec = specOf(object);
+  const lately = world.timeline.now - (downAsked.get(uid) ?? Number.NEGATIVE_INFINITY) < REMOVAL_TAKES;
+  return spec.suspend || lately || spec.maintenance.interruption === 'Allowed' || !isInUse(world, uid);
 }
 
 /** One invariant, watched from outside. */

@@ -65,7 +65,8 @@ export class Storm implements Weather {
       return { millis: 20, fails: { code: 'DiskFull', message: 'no space left on device' } };
     const millis = this.#happens(operationSlow) ? this.#rng.below(60 * SECOND) : 20 + this.#rng.below(300);
     if (this.#happens(operationForgotten)) {
-      this.#world.timeline.after(millis >> 1, () => machine.disk.operations.delete(operation.id));
+      // What runs is not forgotten; its outcome may be, with the disk's last writes.
+      this.#world.timeline.after(millis + 1, () => machine.disk.operations.delete(operation.id));
     }
     const fails = this.#happens(operationFails)
       ? { code: 'OperationFailed', message: 'the machine said no' }

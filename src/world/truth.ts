@@ -93,3 +93,7 @@ export function membersWanted(object: StoredObject): number {
   const spec = specOf(object);
   return spec.type === 'ReplicaSet' ? spec.members : 1;
 }
+
+/** Somebody can use the set: it has users. Before that nothing can be hurt. */
+export const isInUse = (world: World, uid: string): boolean =>
+  membersOf(world, uid).some(({ mongod }) => (mongod?.data.users.size ?? 0) > 0);

@@ -6,10 +6,11 @@
  */
 import type { Millis } from '../../base/units.ts';
 import type { Mongod } from '../mongod.ts';
-import type { Checker } from '../stage.ts';
-import { clusterByUid, isHealthy, membersOf, primaryOf, quorumOf, specOf } from '../truth.ts';
+import { type Checker, stopIsAskedFor } from '../stage.ts';
+import { isHealthy, membersOf, primaryOf, quorumOf } from '../truth.ts';
 
-export const oneAtATime: Checker = ({ world }) => {
+export const oneAtATime: Checker = (stage) => {
+  const { world } = stage;
   /** By cluster: the service that is down because of us, and since when. */
   const down = new Map<string, Map<string, { readonly at: Millis; readonly old: Mongod }>>();
   const settle = (uid: string): void => {
@@ -27,8 +28,7 @@ export const oneAtATime: Checker = ({ world }) => {
     deed: (machine, deed) => {
       if (deed.kind !== 'stop' || deed.record?.owner == null) return;
       const { clusterUid, member } = deed.record.owner;
-      const object = clusterByUid(world, clusterUid);
-      if (object === null || object.metadata.deletionTimestamp !== null || specOf(object).suspend) return;
+      if (stopIsAskedFor(stage, clusterUid)) return;
       const quorum = quorumOf(world, clusterUid);
       if (quorum === null || !quorum.voters.includes(deed.run.mongod.host)) return;
       settle(clusterUid);

@@ -4,12 +4,13 @@
  * A member that became primary a moment ago could not be known as one.
  */
 import { type Millis, SECOND } from '../../base/units.ts';
-import type { Checker } from '../stage.ts';
-import { clusterByUid, quorumOf, specOf } from '../truth.ts';
+import { type Checker, stopIsAskedFor } from '../stage.ts';
+import { quorumOf } from '../truth.ts';
 
 const KNOWN_AFTER: Millis = 5 * SECOND;
 
-export const primaryLast: Checker = ({ world, troubled }) => {
+export const primaryLast: Checker = (stage) => {
+  const { world, troubled } = stage;
   const since = new Map<string, Millis>();
   return {
     member: (mongod) => {
@@ -20,10 +21,7 @@ export const primaryLast: Checker = ({ world, troubled }) => {
       if (deed.kind !== 'stop' || deed.record?.owner == null) return;
       const { mongod } = deed.run;
       const { clusterUid } = deed.record.owner;
-      const object = clusterByUid(world, clusterUid);
-      if (object === null || object.metadata.deletionTimestamp !== null) return;
-      const spec = specOf(object);
-      if (spec.suspend || spec.maintenance.interruption === 'Allowed') return;
+      if (stopIsAskedFor(stage, clusterUid)) return;
       const at = since.get(mongod.host);
       const { now } = world.timeline;
       if (!mongod.writable || at === undefined || now - at < KNOWN_AFTER) return;

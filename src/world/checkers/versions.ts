@@ -2,11 +2,12 @@
  * S7: Version order and one major step; FCV only when all binaries run it and someone asked.
  */
 import { majorOf } from '../../model/index.ts';
+import type { DataFolder } from '../data.ts';
 import type { Checker } from '../stage.ts';
 import { membersOf } from '../truth.ts';
 
 export const versions: Checker = ({ world }) => {
-  const seen = new Map<string, string | null>();
+  const seen = new WeakMap<DataFolder, string | null>();
   return {
     second: () => {
       for (const machine of world.machines.values()) {
@@ -17,8 +18,8 @@ export const versions: Checker = ({ world }) => {
           if (Math.max(...majors) - Math.min(...majors) > 1)
             world.narrator.fail('S7', `members of ${owner.clusterUid} run majors ${majors.join(', ')}`);
           for (const { data, host } of running) {
-            const before = seen.get(host);
-            seen.set(host, data.fcv);
+            const before = seen.get(data);
+            seen.set(data, data.fcv);
             if (before == null || data.fcv === before) continue;
             const behind = majors.filter((major) => major < (majorOf(data.fcv ?? '') ?? 0));
             if (behind.length > 0)

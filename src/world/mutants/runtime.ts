@@ -101,12 +101,11 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     make: () => ({
       store: (store) =>
         over(store, {
-          putSealed: (name, sealed, expect) =>
-            store.putSealed(
-              name,
-              sealed.map((byte) => byte ^ 0x5a),
-              expect,
-            ),
+          putSealed: (name, sealed, expect) => store.putSealed(name, opened(sealed), expect),
+          getSealed: async (name) => {
+            const row = await store.getSealed(name);
+            return row === null ? null : { ...row, sealed: opened(row.sealed) };
+          },
         }),
     }),
   },
