@@ -323,6 +323,7 @@ const LEARNING_TURNS = 6;
 function learn(state: State, desired: Desired, observed: Observed, now: Millis): State {
   let next = state;
   for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
+  next = learnVanished(next, observed);
   next = learnMembers(next, desired, observed, now);
   next = learnReplicaSets(next, observed);
   next = learnGoal(next, desired, observed);
@@ -385,6 +386,36 @@ function operationSucceeded(
     default:
       return unreachable(pending.action);
   }
+}
+
+/**
+ * A runtime that its connected host neither reports nor lists is gone, whoever took it (A4.6): it is made anew at its
+ * place on its volume. Silence alone proves nothing.
+ */
+function learnVanished(state: State, observed: Observed): State {
+  const { services } = observed;
+  if (services === null) return state;
+  let next = state;
+  for (const { name, stage, host, serviceId } of state.members) {
+    const seen = observed.members.find((m) => m.name === name);
+    const listed = observed.hosts.some((h) => h.name === host && h.connected);
+    if (
+      serviceId === null ||
+      pendingOf(state, name) !== null ||
+      seen?.facts !== null ||
+      !seen.connected ||
+      !listed
+    )
+      continue;
+    if (services.some((s) => s.kind === 'runtime' && s.id === serviceId)) continue;
+    next = withMember(next, name, {
+      stage: stage === 'removing' ? stage : 'planned',
+      serviceId: null,
+      deployedVersion: null,
+      activated: null,
+    });
+  }
+  return next;
 }
 
 function learnMembers(state: State, desired: Desired, observed: Observed, now: Millis): State {

@@ -45,10 +45,13 @@ type Cluster = Subject<Desired, State>;
 export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<Reading> {
   const { object, state } = cluster;
   const at = deps.clock.now();
+  const silent = silentAbout(deps.agents, state);
   const [started, lost, first, users] = await Promise.all([
     readOperations(deps, state),
     lostOperations(deps, state),
-    needsServices(cluster) ? readServices(deps, cluster, fresh ? asked(state) : NOBODY) : null,
+    needsServices(cluster) || silent.size > 0
+      ? readServices(deps, cluster, fresh ? new Set([...asked(state), ...silent]) : silent)
+      : null,
     userObjects(deps.userIndex, deps.userSecrets, object, state, fresh),
   ]);
   const { operations, platform } = await settleForgotten(deps, cluster, { ...started, ...lost }, first);
@@ -130,7 +133,15 @@ interface PlatformReading {
   readonly lists: ReadonlyMap<string, readonly ServiceFacts[]>;
 }
 
-const NOBODY: ReadonlySet<string> = new Set();
+/** Connected hosts that do not report a member they carry: its runtime may be gone (A4.6). Their lists tell. */
+function silentAbout(agents: Agents, state: State): ReadonlySet<string> {
+  const hosts = new Set<string>();
+  for (const { host, serviceId } of state.members) {
+    if (host === null || serviceId === null || agents.host(host)?.connected !== true) continue;
+    if (agents.member({ host, serviceId }) === null) hosts.add(host);
+  }
+  return hosts;
+}
 
 /** Hosts whose services an effect may depend on. */
 const asked = (state: State): ReadonlySet<string> =>
