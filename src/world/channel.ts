@@ -34,6 +34,8 @@ const LOOK_TIMEOUT: Millis = 4 * SECOND;
 const ANSWER_GRACE: Millis = 2 * SECOND;
 /** Two missed pings of 15 s. */
 const SILENCE: Millis = 40 * SECOND;
+/** A connection that is stuck for longer is broken. */
+const LONGEST_HOLD: Millis = 20 * SECOND;
 const RECONNECT: Millis = 1 * SECOND;
 
 /** What becomes of one request: the world's say. */
@@ -396,7 +398,7 @@ export class Channel implements Agents {
       };
       const send = (): void => {
         const usual = timeline.now + fabric.delay(name, host);
-        entry.toAgent = Math.max(entry.toAgent, usual) + fate.heldMillis;
+        entry.toAgent = Math.min(Math.max(entry.toAgent, usual) + fate.heldMillis, usual + LONGEST_HOLD);
         timeline.at(entry.toAgent, arrive);
         if (fate.doubled) timeline.at(entry.toAgent, arrive);
       };
