@@ -84,6 +84,17 @@ export function configRowOf(view: MemberView, all: readonly MemberView[]): Confi
   return configOf(all)?.members.find((m) => m.host === host) ?? null;
 }
 
+/**
+ * A member of a running set that does not count yet: not in the configuration, or without its vote. Nothing is lost when its
+ * process restarts, so changes reach it directly; the roller leaves it alone.
+ */
+export function isNewcomer(view: MemberView, all: readonly MemberView[]): boolean {
+  const { stage } = view.member;
+  if (stage !== 'deployed' && stage !== 'healthy' && stage !== 'syncing') return false;
+  const row = configRowOf(view, all);
+  return configOf(all) !== null && (row === null || row.votes === 0);
+}
+
 /** Votes needed for a majority of this many voters. */
 export const majority = (voters: number): number => Math.floor(voters / 2) + 1;
 

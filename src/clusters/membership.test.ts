@@ -295,3 +295,21 @@ test('A6.3 golden: the plan of 3 → 5', () => {
     ]
   `);
 });
+
+test('STK-04 A6.3 a configuration that changes while members join reaches newcomers directly and the others by the roller', () => {
+  const play = new Play(desired());
+  play.desired = desired({}, 5);
+  for (const line of ['import orders-3', 'deploy orders-3', 'publish orders-3'])
+    expect(play.pass()).toBe(line);
+  play.desired = desired({ mongodConfig: { a: 1 } }, 5);
+  const lines = withoutWaits(play.toTheEnd(80));
+  expect(lines[0]).toBe('publish orders-3');
+  expect(lines).not.toContain('reload orders-3');
+  expect(lines.filter((l) => l.startsWith('reload'))).toEqual([
+    'reload orders-2',
+    'reload orders-1',
+    'reload orders-0',
+  ]);
+  expect(lines.at(-1)).toBe('converged');
+  expect(play.config.members.every((m) => m.votes === 1)).toBe(true);
+});

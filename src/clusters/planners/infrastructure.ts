@@ -1,5 +1,5 @@
 import { formatDuration } from '../../base/units.ts';
-import { initiated, type MemberView } from '../interpret.ts';
+import { initiated, isNewcomer, type MemberView } from '../interpret.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import type { Decision, Desired, MemberState, State, Step } from '../types.ts';
 import { placeAll } from './placement.ts';
@@ -84,9 +84,10 @@ export const planOtherPort: Planner = (scene) => {
   return verdict([act('PortTaken', steps, `somebody else has the port: ${ports}`)], true);
 };
 
-/** Deploys every imported member at once (A4.8). */
+/** Deploys every imported member at once (A4.8), and newcomers whose version was changed meanwhile. */
 export const planDeploy: Planner = (scene) => {
-  const todo = free(scene, 'imported');
+  const older = newcomers(scene).filter((m) => m.deployedVersion !== scene.desired.version);
+  const todo = [...free(scene, 'imported'), ...older];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;
   const held = todo.map((m) => backingOff(scene, 'deploy', m.name));
   const ready = todo.filter((_, i) => held[i] === null);
@@ -96,9 +97,16 @@ export const planDeploy: Planner = (scene) => {
   return verdict([go, ...held, ...help], false);
 };
 
-/** Gives a deployed member its first snapshot; it starts with it. Nothing is running yet, so all at once (STK-11). */
+/**
+ * Gives a deployed member its first snapshot; it starts with it. Nothing is running yet, so all at once (STK-11). Newcomers
+ * get a changed one the same way.
+ */
 export const planFirstPublish: Planner = (scene) => {
-  const todo = scene.state.members.filter((m) => m.stage === 'deployed' && m.activated === null);
+  const first = scene.state.members.filter((m) => m.stage === 'deployed' && m.activated === null);
+  const stale = newcomers(scene).filter(
+    (m) => m.activated !== null && m.activated.configHash !== scene.state.goal?.hash,
+  );
+  const todo = [...first, ...stale];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;
   const held = todo.map((m) => backingOff(scene, 'publish', m.name));
   const ready = todo.filter((_, i) => held[i] === null);
@@ -107,6 +115,13 @@ export const planFirstPublish: Planner = (scene) => {
   );
   return verdict([steps.length > 0 ? act('Creating', steps, names(ready)) : null, ...held], false);
 };
+
+const newcomers = (scene: Scene): readonly MemberState[] =>
+  scene.state.replicaSets.some((r) => r.stage === 'bootstrap')
+    ? []
+    : scene.all
+        .filter((v) => isNewcomer(v, scene.all) && pendingOf(scene.state, v.member.name) === null)
+        .map((v) => v.member);
 
 const wantsRuntime = (scene: Scene): boolean => scene.desired.deleting === null && !scene.desired.suspend;
 

@@ -1,6 +1,7 @@
 import { formatDuration } from '../../base/units.ts';
 import {
   isHealthy,
+  isNewcomer,
   lagOf,
   type MemberView,
   primaryOf,
@@ -53,6 +54,8 @@ export const planRollout: Planner = (scene) => {
 /** What this member needs to be as wanted. The binary first: its process restarts once for both where it can. */
 export function needOf(scene: Scene, member: MemberState): Need {
   if (member.activated === null || member.stage === 'planned' || member.stage === 'imported') return null;
+  const view = scene.all.find((v) => v.member.name === member.name);
+  if (view !== undefined && isNewcomer(view, scene.all)) return null;
   if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
   return scene.state.goal !== null && member.activated.configHash !== scene.state.goal.hash ? 'reload' : null;
 }
