@@ -79,6 +79,52 @@ test('A7.2 a converged object is looked at every 30 s, and looking makes no writ
   await engine.close();
 });
 
+test('a converged object is not read again while all its reading was made of is the same, for five minutes at most', async () => {
+  const part = { of: ['the world'] };
+  let basis: readonly unknown[] | null = [part, 'x'];
+  let readings = 0;
+  const { clock, store, start } = scene({ basis: () => basis, observe: () => void readings++ });
+  await createToy(store, 'a', ['x']);
+  const engine = await start('one');
+  await settle();
+  // Its own status made the object a new one, which is no news.
+  await clock.advance(60 * SECOND);
+  const before = readings;
+  await clock.advance(120 * SECOND);
+  expect(readings).toBe(before);
+  basis = [{ ...part }, 'x'];
+  await clock.advance(30 * SECOND);
+  expect(readings).toBe(before + 1);
+  basis = null;
+  await clock.advance(30 * SECOND);
+  expect(readings).toBe(before + 2);
+  basis = [part];
+  await clock.advance(60 * SECOND);
+  const rested = readings;
+  await clock.advance(200 * SECOND);
+  expect(readings).toBe(rested);
+  await clock.advance(130 * SECOND);
+  expect(readings).toBe(rested + 1);
+  await store.update(toyKey('a'), { spec: { boxes: ['x', 'y'] } });
+  await settle();
+  expect(await ready(store, 'a')).toBe(true);
+  await engine.close();
+});
+
+test('while the world is still expected to report after a start, nothing is judged and nothing written', async () => {
+  let until = 0;
+  let readings = 0;
+  const { clock, store, world, start } = scene({ expecting: () => until, observe: () => void readings++ });
+  until = clock.now() + 7 * SECOND;
+  await createToy(store, 'a', ['x']);
+  const engine = await start('one');
+  await clock.advance(6 * SECOND);
+  expect([readings, world.effects.length, (await store.get(toyKey('a')))?.status]).toEqual([0, 0, null]);
+  await clock.advance(1 * SECOND);
+  expect(await ready(store, 'a')).toBe(true);
+  await engine.close();
+});
+
 test('a change of spec is acted on at once, a status written by ourselves wakes nobody', async () => {
   const { store, world, start } = scene();
   await createToy(store, 'a', ['x']);

@@ -9,13 +9,22 @@
  * is not visible yet is not repeated at once), and the rule that an unchanged world is not written down again.
  */
 import { asBelayError, BelayError } from '../base/error.ts';
+import { hash } from '../base/rng.ts';
 import type { Millis } from '../base/units.ts';
 import type { StepOutcome } from '../clusters/types.ts';
 import { equalValues } from './equal.ts';
-import { type Informer, keyOf } from './informer.ts';
+import { askedForMore, type Informer, keyOf } from './informer.ts';
 import { type Identified, OpenIntents, superseded } from './intents.ts';
 import type { LeaseKeeper } from './leases.ts';
-import { EFFECT_PARALLELISM, MAX_ROUNDS, REQUEUE_CONVERGED, REQUEUE_PENDING, SETTLE } from './limits.ts';
+import {
+  EFFECT_PARALLELISM,
+  MAX_ROUNDS,
+  REQUEUE_CONVERGED,
+  REQUEUE_PENDING,
+  REQUEUE_SPREAD,
+  REST_LIMIT,
+  SETTLE,
+} from './limits.ts';
 import { count, countStep, type EngineMetrics } from './metrics.ts';
 import { runPool } from './pool.ts';
 import type { Batch, Clock, Fence, JournalOutcome, Log, Store, StoredObject } from './ports.ts';
@@ -43,9 +52,19 @@ interface Memory<State, Step extends AnyStep> {
   status: unknown;
   /** The last pass found nothing to do. */
   converged: boolean;
+  /** What that pass saw; null unless it found nothing to do. */
+  rest: Rest<State> | null;
   readonly others: Map<string, unknown>;
   /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
   readonly settling: Map<string, Millis>;
+}
+
+/** Nothing was to do, and what that was judged from. */
+interface Rest<State> {
+  readonly object: StoredObject;
+  readonly state: State;
+  readonly basis: readonly unknown[];
+  readonly until: Millis;
 }
 
 /** One pass's thread through its rounds. */
@@ -107,6 +126,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const memory = this.#memories.get(uid) ?? (await this.#remember(object));
     this.#memories.set(uid, memory);
     const pass: Pass<State, Step> = { uid, fence, memory, object };
+    const later = this.#mayWait(pass);
+    if (later !== null) return later;
     for (let round = 0; round < MAX_ROUNDS; round++) {
       if (this.#options.leases.fence(uid)?.epoch !== fence.epoch) return null;
       const result = await this.#round(pass);
@@ -153,6 +174,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       open: new OpenIntents<Step>((step) => provider.target(step), entries),
       status: object.status,
       converged: false,
+      rest: null,
       others: new Map(),
       settling: new Map(),
     };
@@ -161,6 +183,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   async #round(pass: Pass<State, Step>): Promise<RoundResult> {
     const { provider, clock } = this.#options;
     const before = this.#subject(pass);
+    const basis = provider.basis?.(before) ?? null;
+    pass.memory.rest = null;
     const observed = await provider.observe(before, false);
     const now = clock.now();
     pass.memory.state = provider.advance(before, observed, now);
@@ -168,12 +192,34 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const plan = provider.plan(subject, observed, now);
     this.#note(pass, plan.converged);
     const ready = (plan.act?.steps ?? []).filter((step) => this.#heldUntil(pass, step) <= now);
-    if (ready.length === 0) return this.#rest(pass, subject, observed, plan);
+    if (ready.length === 0) {
+      const result = await this.#rest(pass, subject, observed, plan);
+      const { object, state } = subject;
+      // Taken before the reading: what changed while it was taken shows at the next look.
+      if (plan.converged && basis !== null)
+        pass.memory.rest = { object, state, basis, until: now + REST_LIMIT };
+      return result;
+    }
     const latest = await this.#latest(pass);
     if (latest !== null) return latest;
     const report = provider.report(subject, observed, plan, pass.memory.status, now);
     const items = await this.#commitIntents(pass, plan, ready, report);
     return this.#act(pass, items);
+  }
+
+  /** When to look again without looking now: reports are still to come, or nothing changed since nothing was to do. */
+  #mayWait(pass: Pass<State, Step>): Millis | null {
+    const { provider, clock } = this.#options;
+    const { memory, object } = pass;
+    const now = clock.now();
+    const until = provider.expecting?.(this.#subject(pass)) ?? null;
+    if (until !== null && until > now) return until;
+    const { rest } = memory;
+    if (rest === null || now >= rest.until || rest.state !== memory.state) return null;
+    if (rest.object !== object && askedForMore({ before: rest.object, after: object })) return null;
+    memory.rest = { ...rest, object };
+    const basis = provider.basis?.(this.#subject(pass)) ?? null;
+    return basis !== null && sameParts(basis, rest.basis) ? now + restOf(pass.uid) : null;
   }
 
   #note({ uid, memory }: Pass<State, Step>, converged: boolean): void {
@@ -237,7 +283,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   }
 
   #lookAgain(pass: Pass<State, Step>, plan: AnyPlan<Step>, now: Millis): Millis {
-    const times = [now + (plan.converged ? REQUEUE_CONVERGED : REQUEUE_PENDING)];
+    const times = [now + (plan.converged ? restOf(pass.uid) : REQUEUE_PENDING)];
     for (const wait of plan.waits) if (wait.until > now) times.push(wait.until);
     for (const step of plan.act?.steps ?? []) times.push(this.#heldUntil(pass, step));
     return Math.min(...times);
@@ -448,6 +494,13 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     return { status, remember };
   }
 }
+
+/** A7.2: at most REQUEUE_CONVERGED, for each object a little less of its own. */
+const restOf = (uid: string): Millis =>
+  Math.round(REQUEUE_CONVERGED * (1 - (REQUEUE_SPREAD * (hash(uid) % 1_000)) / 1_000));
+
+const sameParts = (a: readonly unknown[], b: readonly unknown[]): boolean =>
+  a.length === b.length && a.every((part, index) => part === b[index]);
 
 const some = <K extends string, T>(
   name: K,

@@ -20,6 +20,10 @@ export const SETTLE: Millis = 1 * SECOND;
 export const REQUEUE_PENDING: Millis = 5 * SECOND;
 /** A7.2: the slowest a converged cluster is looked at. */
 export const REQUEUE_CONVERGED: Millis = 30 * SECOND;
+/** A converged object whose world did not change is planned anew all the same after this long: certificates grow old. */
+export const REST_LIMIT: Millis = 5 * MINUTE;
+/** Part of a converged object's wait that is taken off at most, by its uid, so that a fleet's looks are spread out. */
+export const REQUEUE_SPREAD = 0.2;
 /** A pass that failed (store down, a bug) is tried again after this long … */
 export const PASS_RETRY_FIRST: Millis = 1 * SECOND;
 /** … doubling up to this. */

@@ -56,6 +56,13 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
   desired(object: StoredObject): Desired;
   /** The record of an object seen for the first time; may read what an earlier object left behind. */
   initialState(object: StoredObject, desired: Desired): Promise<State>;
+  /** Until when a pass would be too early: reports of the world are still to come after a start. Null or absent: go on. */
+  expecting?(subject: Subject<Desired, State>): Millis | null;
+  /**
+   * Everything that a reading which is not fresh would be made of, by identity, without asking anybody; null: it cannot be
+   * told. While it stays what it was when nothing was left to do, there is nothing to do. The passing of time is not in it.
+   */
+  basis?(subject: Subject<Desired, State>): readonly unknown[] | null;
   /** `fresh`: just before an effect; nothing may come from a cache. Bounded in time, each source on its own (A7.1). */
   observe(subject: Subject<Desired, State>, fresh: boolean): Promise<Observed>;
   /** What the record learns from a reading; the same object when nothing. */

@@ -21,7 +21,7 @@ import type { AnyPlan, Provider, Report, Subject } from '../engine/provider.ts';
 import type { MongoDBSpec, MongoDBStatus } from '../model/index.ts';
 import { type EffectDeps, perform } from './effects.ts';
 import { CLUSTER_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
-import { type ObserveDeps, observe, type Pending, type Reading } from './observe.ts';
+import { basis, expecting, type ObserveDeps, observe, type Pending, type Reading } from './observe.ts';
 import type { UserObject } from './userObjects.ts';
 import { userStatus } from './userStatus.ts';
 
@@ -34,8 +34,10 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
   return {
     kind: 'MongoDB',
     finalizer: CLUSTER_FINALIZER,
-    desired: (object) => desiredFrom({ metadata: object.metadata, spec: object.spec as MongoDBSpec }),
+    desired: desiredOf,
     initialState: async (_, desired) => initialState(desired),
+    expecting: (cluster) => expecting(deps, cluster),
+    basis: (cluster) => basis(deps, cluster),
     observe: (cluster, fresh) => observe(deps, cluster, fresh),
     advance: (cluster, reading, now) => {
       const state = advance(cluster.state, cluster.desired, reading, now);
@@ -56,6 +58,16 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     report,
   };
 }
+
+/** Objects never change, so each is translated once. */
+function desiredOf(object: StoredObject): Desired {
+  const known = translated.get(object);
+  if (known !== undefined) return known;
+  const desired = desiredFrom({ metadata: object.metadata, spec: object.spec as MongoDBSpec });
+  translated.set(object, desired);
+  return desired;
+}
+const translated = new WeakMap<StoredObject, Desired>();
 
 /** Besides what the brain remembers: where an import was sent, so that a lost answer is looked for there. */
 function start(state: State, step: Step, stepId: string, now: number): State {

@@ -19,6 +19,8 @@ export const memberSecrets = (uid: string, member: string): string => `clusters/
 export const memberCertificateSecret = (uid: string, member: string): string =>
   `${memberSecrets(uid, member)}certificate`;
 
+/** Below here lie the secrets that people name in documents. */
+export const NAMED_SECRETS = 'users/';
 /** Secrets that people name in documents: `users/<namespace>/<secret>/<key>`. */
 export const namedSecret = (namespace: string, secret: string, key: string): string =>
   `users/${namespace}/${secret}/${key}`;

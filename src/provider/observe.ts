@@ -2,6 +2,7 @@
  * One reading of the world around a cluster. Members come from memory; operations, services and users each from their
  * own source, side by side and bounded (A7.1): a source that does not answer spoils nothing of the others.
  */
+import type { Millis } from '../base/units.ts';
 import {
   type Desired,
   type MemberState,
@@ -19,6 +20,7 @@ import type { Informer } from '../engine/informer.ts';
 import type { Agents, Clock, HostReport, Platform, StoredObject } from '../engine/ports.ts';
 import type { Subject } from '../engine/provider.ts';
 import type { Credentials } from './credentials.ts';
+import type { Returning } from './returning.ts';
 import type { ServiceLists } from './services.ts';
 import { type UserIndex, type UserObject, type UserSecrets, userObjects } from './userObjects.ts';
 import { OBSERVATION_LIMIT, within } from './within.ts';
@@ -37,6 +39,7 @@ export interface ObserveDeps {
   readonly credentials: Credentials;
   readonly userIndex: UserIndex;
   readonly userSecrets: UserSecrets;
+  readonly returning: Returning;
 }
 
 type Cluster = Subject<Desired, State>;
@@ -66,6 +69,40 @@ export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolea
     userObjects: users,
   };
 }
+
+/**
+ * Until when an agent that carries a member is still expected back after a start. What is said of the cluster before would
+ * take silence for absence. An agent that came and went again is not waited for.
+ */
+export function expecting(deps: ObserveDeps, { state }: Cluster): Millis | null {
+  const until = deps.returning.until;
+  if (deps.clock.now() >= until) return null;
+  return state.members.some(({ host }) => host !== null && deps.agents.host(host) === null) ? until : null;
+}
+
+/**
+ * All that a reading of a cluster at rest is made of, by identity: reports, documents, fingerprints. Null: a reading would
+ * have to ask somebody. It costs a few microseconds, which is what makes ten thousand clusters at rest cheap.
+ */
+export function basis(deps: ObserveDeps, cluster: Cluster): readonly unknown[] | null {
+  const { object, state } = cluster;
+  if (state.pending.length > 0 || needsServices(cluster)) return null;
+  const parts: unknown[] = [];
+  for (const { host, serviceId } of state.members) {
+    if (host === null || serviceId === null) return null;
+    const report = deps.agents.host(host);
+    const facts = deps.agents.member({ host, serviceId })?.facts;
+    parts.push(facts, report?.facts, report?.connected, deps.informer.get(hostKey(host)));
+  }
+  for (const user of deps.userIndex.of(object.metadata)) {
+    const fingerprint = deps.userSecrets.known(user);
+    if (fingerprint === undefined) return null;
+    parts.push(user, fingerprint);
+  }
+  return parts;
+}
+
+const hostKey = (name: string) => ({ kind: 'Host', namespace: 'default', name });
 
 function readMember(agents: Agents, member: MemberState): ObservedMember {
   const { name, host, serviceId } = member;
@@ -224,7 +261,7 @@ function importedBefore(deps: ObserveDeps, own: readonly ServiceFacts[], host: s
 
 /** How a host is reached: its document's word, or its agent's. */
 function addressOf({ informer, agents }: ObserveDeps, host: string): string {
-  const document = informer.get({ kind: 'Host', namespace: 'default', name: host });
+  const document = informer.get(hostKey(host));
   return hostSpec(document)?.address ?? agents.host(host)?.facts.address ?? host;
 }
 
@@ -247,7 +284,7 @@ function readHosts(
 ): readonly ObservedHost[] {
   const placed = new Set(state.members.map((member) => member.host));
   const placing = unplaced(state);
-  const reports = deps.agents.hosts().filter((host) => placing || placed.has(host.facts.name));
+  const reports = placing ? deps.agents.hosts() : carrying(deps.agents, placed);
   const read = reports.map((host) => {
     const listed = lists?.get(host.facts.name);
     // While placing, a host that does not list its services is not one to place on.
@@ -255,6 +292,11 @@ function readHosts(
     return readHost({ ...host, connected }, deps.informer, listed ?? [], state.uid);
   });
   return placing ? [...read, ...silentHosts(deps, reports)] : read;
+}
+
+/** A running cluster looks at its own hosts only, however many there are. */
+function carrying(agents: Agents, placed: ReadonlySet<string | null>): readonly HostReport[] {
+  return [...placed].flatMap((name) => (name === null ? [] : (agents.host(name) ?? [])));
 }
 
 /** Hosts that joined once and have not connected since this control plane started: to be waited for, not missing. */
@@ -283,7 +325,7 @@ function readHost(
   uid: string,
 ): ObservedHost {
   const { facts } = report;
-  const document = informer.get({ kind: 'Host', namespace: 'default', name: facts.name });
+  const document = informer.get(hostKey(facts.name));
   const runtimes = services.filter((service) => service.kind === 'runtime');
   return {
     name: facts.name,

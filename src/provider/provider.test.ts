@@ -338,6 +338,20 @@ test('S9 two control planes: the second takes over within seconds and repeats no
   await second.close();
 });
 
+test('S15 after a start nothing is said of a cluster until its agents had time to come back', async () => {
+  const { clock, store, fleet, control, start } = await running();
+  await control.close();
+  const host = fleet.host.bind(fleet);
+  fleet.host = (name) => (name === 'db2' ? null : host(name));
+  const again = await start('two');
+  await clock.advance(9 * SECOND);
+  expect((await statusOf(store, 'orders'))?.phase).toBe('Ready');
+  expect(again.engine.metrics.passWrites).toBe(0);
+  await clock.advance(2 * SECOND);
+  expect((await statusOf(store, 'orders'))?.phase).toBe('Degraded');
+  await again.close();
+});
+
 // ── deletion and suspension ────────────────────────────────────────────────────────────────────────────────────────
 
 test('A14.3 DEL-06 deletion: runtimes, then volumes, then secrets, then the object; nothing is left', async () => {

@@ -18,6 +18,8 @@ import type { Subject } from '../engine/provider.ts';
 import { Credentials } from './credentials.ts';
 import { type MongoDBProvider, mongodbProvider } from './mongodb.ts';
 import { orphanedUsers } from './orphans.ts';
+import { Returning } from './returning.ts';
+import { watchSealed } from './sealedWatch.ts';
 import { ServiceLists } from './services.ts';
 import { clusterKeyOf, passwordSecret, UserIndex, UserSecrets } from './userObjects.ts';
 
@@ -51,40 +53,50 @@ export const PROVIDER_KINDS = ['MongoDB', 'MongoDBUser', 'Host'] as const;
 export function addProvider(options: ProviderOptions): RunningProvider {
   const { engine, store, secrets, clock, log, agents, platform } = options;
   const { informer, leases, metrics } = engine;
-  const userSecrets = new UserSecrets(secrets, clock);
+  const userSecrets = new UserSecrets(secrets);
+  const userIndex = new UserIndex(informer);
   const services = new ServiceLists(platform, clock, log);
   const places = new Places();
+  const returning = new Returning(clock);
   const deps = {
     ...options,
     informer,
     services,
     userSecrets,
     credentials: new Credentials(secrets, options.ca),
-    userIndex: new UserIndex(informer),
+    userIndex,
+    returning,
   };
   const provider = mongodbProvider(deps, (cluster) => places.learn(cluster));
   engine.add(new Executor({ provider, store, informer, leases, clock, log, metrics }));
   const wake = (kind: string, uid: string): void => engine.wake(kind, uid);
   engine.add(orphanedUsers({ store, clock, userSecrets }, { informer, leases, metrics, wake }));
 
-  informer.onChange((change) => wakeForUsers(engine, change));
+  informer.onChange((change) => wakeForUsers(engine, userIndex, change));
   informer.onChange(({ before, after }) => {
     if (after === null && before?.kind === 'MongoDB') places.forget(before.metadata.uid);
   });
-  const stop = agents.onChange((change) => {
+  const secretChanged = (name: string): void => {
+    userSecrets.changed(name);
+    for (const user of informer.all('MongoDBUser')) {
+      if (passwordSecret(user)?.startsWith(name)) wakeCluster(engine, user);
+    }
+  };
+  const ready = (): void => userSecrets.changed('');
+  const stopSealed = watchSealed({ store, clock, log, changed: secretChanged, ready });
+  const stopAgents = agents.onChange((change) => {
     if (change.kind !== 'member') services.changed(change.host);
+    if (change.kind === 'host') returning.heard(change.host);
     for (const uid of clustersOf(change, places)) engine.wake('MongoDB', uid);
   });
   return {
     provider,
     membersOn: (host) => places.membersOn(host),
-    secretChanged: (name) => {
-      userSecrets.changed(name);
-      for (const user of informer.all('MongoDBUser')) {
-        if (passwordSecret(user)?.startsWith(name)) wakeCluster(engine, user);
-      }
+    secretChanged,
+    close: () => {
+      stopSealed();
+      stopAgents();
     },
-    close: stop,
   };
 }
 
@@ -94,16 +106,11 @@ function clustersOf(change: AgentChange, places: Places): Iterable<string> {
 }
 
 /** A user's document changed: its cluster has work. A cluster came or went: its users' standing changes. */
-function wakeForUsers(engine: Engine, change: ObjectChanged): void {
+function wakeForUsers(engine: Engine, userIndex: UserIndex, change: ObjectChanged): void {
   const object = change.after ?? change.before;
   if (object?.kind === 'MongoDBUser' && askedForMore(change)) wakeCluster(engine, object);
   if (object?.kind !== 'MongoDB' || (change.before !== null && change.after !== null)) return;
-  for (const user of engine.informer.all('MongoDBUser')) {
-    const key = clusterKeyOf(user);
-    if (key.namespace === object.metadata.namespace && key.name === object.metadata.name) {
-      engine.wake('MongoDBUser', user.metadata.uid);
-    }
-  }
+  for (const user of userIndex.of(object.metadata)) engine.wake('MongoDBUser', user.metadata.uid);
 }
 
 function wakeCluster(engine: Engine, user: Parameters<typeof clusterKeyOf>[0]): void {

@@ -4,10 +4,9 @@
  */
 import { createHmac } from 'node:crypto';
 import { type Secret, secret } from '../base/secret.ts';
-import { type Millis, SECOND } from '../base/units.ts';
 import type { Desired, DesiredUser, State } from '../clusters/index.ts';
 import { type Informer, keyOf, type ObjectChanged } from '../engine/informer.ts';
-import type { Clock, ObjectKey, Secrets, StoredObject } from '../engine/ports.ts';
+import type { ObjectKey, Secrets, StoredObject } from '../engine/ports.ts';
 import { EXTERNAL_DB, type MongoDBUser, SYSTEM_USERNAMES } from '../model/index.ts';
 import { userConnectionString } from './connection.ts';
 import { newPassword } from './credentials.ts';
@@ -15,8 +14,6 @@ import { FINGERPRINT_KEY, namedSecret, namedSecretPrefix } from './names.ts';
 
 type UserSpec = MongoDBUser['spec'];
 
-/** A password is read again after this long at the latest, should its change have been announced to another process. */
-const FINGERPRINT_LIFE: Millis = 30 * SECOND;
 /** Key of the row that says which user a connection-string secret belongs to (B3.4). */
 const OWNER_KEY = '.owner';
 
@@ -88,21 +85,29 @@ function clusterText(user: StoredObject): string {
 /** Reads and writes what belongs to users in the sealed store. */
 export class UserSecrets {
   readonly #secrets: Secrets;
-  readonly #clock: Clock;
-  readonly #fingerprints = new Map<string, { readonly value: string | null; readonly at: Millis }>();
+  /** By reference, until somebody tells of a change: reading a password again costs more than the rest of a pass. */
+  readonly #fingerprints = new Map<string, string | null>();
+  /** Grows with every change, so that what was read while one happened is not kept. */
+  #changes = 0;
   /** Users whose connection-string secret is known to be theirs: that never changes. */
   readonly #owners = new Set<string>();
   #key: Promise<Secret<string>> | null = null;
 
-  constructor(secrets: Secrets, clock: Clock) {
+  constructor(secrets: Secrets) {
     this.#secrets = secrets;
-    this.#clock = clock;
   }
 
-  /** A named secret was written or removed: look at it again. */
+  /** A named secret, or all that begin so, was written or removed: look at it again. */
   changed(name: string): void {
+    this.#changes++;
     for (const known of this.#fingerprints.keys())
       if (known.startsWith(name)) this.#fingerprints.delete(known);
+  }
+
+  /** The fingerprint that `desired` would give without asking anybody; undefined: it would have to ask. */
+  known(user: StoredObject): string | null | undefined {
+    const reference = passwordSecret(user);
+    return reference === null ? null : this.#fingerprints.get(reference);
   }
 
   /** The user as the planner knows it. Without a reference a password is made here, once. */
@@ -110,9 +115,7 @@ export class UserSecrets {
     const spec = userSpec(user);
     const reference = passwordSecret(user);
     const deleting = user.metadata.deletionTimestamp !== null;
-    if (reference !== null && spec.passwordSecretKeyRef === undefined && !deleting) {
-      await this.#secrets.ensure(reference, newPassword);
-    }
+    const generated = spec.passwordSecretKeyRef === undefined && !deleting;
     return {
       uid: user.metadata.uid,
       name: user.metadata.name,
@@ -120,7 +123,7 @@ export class UserSecrets {
       db: spec.db,
       roles: spec.roles.map((role) => ({ role: role.name, db: role.db })),
       passwordRef: reference,
-      passwordFingerprint: reference === null ? null : await this.#fingerprint(reference, fresh),
+      passwordFingerprint: reference === null ? null : await this.#fingerprint(reference, fresh, generated),
       deleting,
     };
   }
@@ -129,16 +132,17 @@ export class UserSecrets {
     return this.#secrets.get(reference);
   }
 
-  async #fingerprint(reference: string, fresh: boolean): Promise<string | null> {
+  async #fingerprint(reference: string, fresh: boolean, generated: boolean): Promise<string | null> {
     const known = this.#fingerprints.get(reference);
-    const now = this.#clock.now();
-    if (!fresh && known !== undefined && now - known.at < FINGERPRINT_LIFE) return known.value;
-    const [value, key] = await Promise.all([this.#secrets.get(reference), this.#hmacKey()]);
+    if (!fresh && known !== undefined && (known !== null || !generated)) return known;
+    const changes = this.#changes;
+    const wanted = generated ? this.#secrets.ensure(reference, newPassword) : this.#secrets.get(reference);
+    const [value, key] = await Promise.all([wanted, this.#hmacKey()]);
     const print =
       value === null
         ? null
         : createHmac('sha256', key.reveal()).update(value.reveal()).digest('hex').slice(0, 32);
-    this.#fingerprints.set(reference, { value: print, at: now });
+    if (changes === this.#changes) this.#fingerprints.set(reference, print);
     return print;
   }
 

@@ -7,7 +7,7 @@
  * Layout: magic `BLY1` · key id (8) · nonce (12) · sealed data key (32) · tag (16) · nonce (12) · ciphertext · tag (16)
  */
 import { Buffer } from 'node:buffer';
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from 'node:crypto';
 import { BelayError } from '../base/error.ts';
 import { type Secret, secret } from '../base/secret.ts';
 
@@ -111,15 +111,16 @@ const derived = new WeakMap<MasterKey, Map<string, Buffer>>();
 
 const wrappingKey = (key: MasterKey): Buffer => derive(key, 'wrap', KEY_BYTES);
 
+// Keys are wrapped as key objects: for plain bytes the runtime looks far longer what they are than it takes to use them.
 function encrypt(key: Buffer, bound: string, value: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES });
+  const cipher = createCipheriv('aes-256-gcm', createSecretKey(key), nonce, { authTagLength: TAG_BYTES });
   cipher.setAAD(Buffer.from(bound, 'utf8'));
   return Buffer.concat([nonce, cipher.update(value), cipher.final(), cipher.getAuthTag()]);
 }
 
 function decrypt(key: Buffer, bound: string, bytes: Buffer): Buffer {
-  const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), {
+  const decipher = createDecipheriv('aes-256-gcm', createSecretKey(key), bytes.subarray(0, NONCE_BYTES), {
     authTagLength: TAG_BYTES,
   });
   decipher.setAAD(Buffer.from(bound, 'utf8'));

@@ -195,6 +195,11 @@ class MemoryStore implements Store {
     return rows.sort((a, b) => compareText(a.name, b.name));
   }
 
+  async sealedMarks(prefix: string): Promise<ReadonlyMap<string, string>> {
+    const rows = await this.listSealed(prefix);
+    return new Map(rows.map((row) => [row.name, rules.sealedMark(row.version, rules.nonceOf(row.sealed))]));
+  }
+
   async putSealed(name: string, sealed: Uint8Array, expect: number | null): Promise<number> {
     return this.#write((write) => {
       const found = write.disk.sealed.get(name)?.version ?? 0;

@@ -157,6 +157,13 @@ const subjectParts = (event: Pick<NewEvent, 'regarding'>): readonly string[] => 
   event.regarding.uid,
 ];
 
+/** Where a sealed row's nonce is: random, so it tells two rows apart that were written under one name and version. */
+export const NONCE = { start: 12, bytes: 8 } as const;
+export const nonceOf = (sealed: Uint8Array): Uint8Array =>
+  sealed.subarray(NONCE.start, NONCE.start + NONCE.bytes);
+export const sealedMark = (version: number, nonce: Uint8Array): string =>
+  `${version}/${Buffer.from(nonce).toString('base64url')}`;
+
 /** The first text after all that begin with the prefix, for range scans; null when there is none (empty prefix). */
 export function afterPrefix(prefix: string): string | null {
   if (prefix === '') return null;

@@ -1,9 +1,11 @@
 /** Sealed rows, tokens and settings in SQL. What is inside is the security room's business. */
 import { Buffer } from 'node:buffer';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { sql } from 'kysely';
 import type { SealedRow, TokenRow } from '../engine/ports.ts';
 import type { Db, Tx } from './dialect.ts';
 import { alreadyExists, conflict } from './errors.ts';
-import { afterPrefix } from './rules.ts';
+import { afterPrefix, NONCE, sealedMark } from './rules.ts';
 import type { TokensTable } from './schema.ts';
 import type { Write } from './write.ts';
 
@@ -18,6 +20,26 @@ export async function listSealedRows(db: Db, prefix: string): Promise<readonly S
   const end = afterPrefix(prefix);
   if (end !== null) select = select.where('name', '<', end);
   return await select.orderBy('name').execute();
+}
+
+/** Rows looked at in one piece; between two pieces others get their turn on the loop. */
+const MARKS_CHUNK = 2_000;
+
+/** `Store.sealedMarks`. */
+export async function readSealedMarks(db: Db, prefix: string): Promise<ReadonlyMap<string, string>> {
+  const marks = new Map<string, string>();
+  const end = afterPrefix(prefix);
+  const nonce = sql<Uint8Array>`substr(sealed, ${sql.lit(NONCE.start + 1)}, ${sql.lit(NONCE.bytes)})`;
+  for (let last: string | null = null; ; ) {
+    let select = db.selectFrom('sealed').select(['name', 'version', nonce.as('nonce')]);
+    select = last === null ? select.where('name', '>=', prefix) : select.where('name', '>', last);
+    if (end !== null) select = select.where('name', '<', end);
+    const rows = await select.orderBy('name').limit(MARKS_CHUNK).execute();
+    for (const row of rows) marks.set(row.name, sealedMark(row.version, row.nonce));
+    if (rows.length < MARKS_CHUNK) return marks;
+    last = rows.at(-1)?.name ?? null;
+    await nextTurn();
+  }
 }
 
 /** `Conflict` (never) when the row is not at the expected version. Gives the new version. */

@@ -169,6 +169,10 @@ export class SqlStore implements Store {
     return this.#read((db) => security.listSealedRows(db, prefix));
   }
 
+  sealedMarks(prefix: string): Promise<ReadonlyMap<string, string>> {
+    return this.#read((db) => security.readSealedMarks(db, prefix));
+  }
+
   putSealed(name: string, sealed: Uint8Array, expect: number | null): Promise<number> {
     return this.#write((write) => security.putSealedRow(write, name, sealed, expect));
   }

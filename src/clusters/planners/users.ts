@@ -8,8 +8,11 @@ import { act, backingOff, blocked, type Planner, type Scene, verdict, wait } fro
 /** The oldest binary among the members: what users and roles must fit while an upgrade is under way. */
 export function oldestVersion(state: Pick<State, 'members'>, desired: Pick<Desired, 'version'>): string {
   const deployed = state.members.flatMap((m) => (m.deployedVersion === null ? [] : [m.deployedVersion]));
-  return deployed.sort((x, y) => x.localeCompare(y, 'en', { numeric: true }))[0] ?? desired.version;
+  return deployed.sort(byNumbers.compare)[0] ?? desired.version;
 }
+
+/** Made once: a comparison with options makes one of these for every call. */
+const byNumbers = new Intl.Collator('en', { numeric: true });
 
 /** Roles of the system users and the user's own roles, as one fingerprint; a change is applied by the next pass. */
 export const systemUsersHash = (scene: Pick<Scene, 'desired' | 'state'>): string =>

@@ -57,6 +57,9 @@ export interface ToyHooks {
   readonly perform?: (step: ToyStep, effect: () => void) => Promise<void> | void;
   readonly observe?: (object: StoredObject, fresh: boolean) => Promise<void> | void;
   readonly guard?: (step: ToyStep, observed: ToyObserved) => { reason: string; detail: string } | null;
+  /** What a reading would be made of; without it every look is a full one. */
+  readonly basis?: () => readonly unknown[] | null;
+  readonly expecting?: () => Millis | null;
   /** The record does not notice an effect by itself (its result is never seen). */
   readonly blind?: boolean;
 }
@@ -74,6 +77,8 @@ export function toyProvider(
       deleting: object.metadata.deletionTimestamp !== null,
     }),
     initialState: async () => ({ opened: [], pending: [], failures: 0, nextTryAt: 0 }),
+    ...(hooks.basis === undefined ? {} : { basis: hooks.basis }),
+    ...(hooks.expecting === undefined ? {} : { expecting: hooks.expecting }),
     observe: async ({ object }, fresh) => {
       await hooks.observe?.(object, fresh);
       return { made: [...world.made], open: [...world.open] };

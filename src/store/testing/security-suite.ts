@@ -21,6 +21,21 @@ export function securityTests(at: Bench): void {
     expect(await at.store.getSealed('a/x')).toBeNull();
   });
 
+  test('marks of sealed rows differ after every write, also after a removal', async () => {
+    const bytes = (last: number) => new Uint8Array([...Array.from({ length: 12 }, () => 1), last, 2, 3]);
+    for (const name of ['a/x', 'a/y', 'b']) await at.store.putSealed(name, bytes(1), 0);
+    const before = await at.store.sealedMarks('a/');
+    expect([...before.keys()]).toEqual(['a/x', 'a/y']);
+    expect(await at.store.sealedMarks('a/')).toEqual(before);
+    await at.store.putSealed('a/x', bytes(1), null);
+    await at.store.deleteSealed('a/y');
+    await at.store.putSealed('a/y', bytes(9), 0);
+    const after = await at.store.sealedMarks('a/');
+    expect(after.get('a/x')).not.toBe(before.get('a/x'));
+    expect(after.get('a/y')).not.toBe(before.get('a/y'));
+    expect((await at.store.sealedMarks('')).size).toBe(3);
+  });
+
   test('all sealed rows are replaced, or none', async () => {
     for (const name of ['a', 'b']) await at.store.putSealed(name, new Uint8Array([1]), 0);
     const rows = await at.store.listSealed('');
