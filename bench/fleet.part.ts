@@ -7,7 +7,7 @@ import path from 'node:path';
 import { type MemberItem, makeSigningRequest } from '../src/channel/index.ts';
 import { running, seen } from '../src/clusters/fixtures.ts';
 import { type Desired, desiredFrom, type State, userHash } from '../src/clusters/index.ts';
-import type { Clock, Store, StoredObject } from '../src/engine/ports.ts';
+import type { Store, StoredObject } from '../src/engine/ports.ts';
 import { type MongoDBSpec, validate } from '../src/model/index.ts';
 import { Credentials } from '../src/provider/credentials.ts';
 import { CLUSTER_FINALIZER, USER_FINALIZER } from '../src/provider/names.ts';
@@ -123,7 +123,7 @@ export async function fillStore(dataDir: string, size: FleetSize, url: string): 
       spec,
       userSpec: admitted(userDocument(0, ['read'])) as Record<string, unknown>,
       credentials: new Credentials(secrets, ca),
-      userSecrets: new UserSecrets(secrets, systemClock as Clock),
+      userSecrets: new UserSecrets(secrets),
     };
     await each(size.hosts, async (i) => {
       const hostSpec = { unschedulable: false, failureDomains: {} };

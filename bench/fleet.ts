@@ -207,7 +207,7 @@ async function converged(stack: Stack, size: FleetSize, started: number): Promis
       return connectedMillis > 0 && last.converged === size.clusters;
     },
     PATIENCE,
-    250,
+    500,
   );
   const millis = Math.round(performance.now() - started);
   const { passes, passWrites } = last;
