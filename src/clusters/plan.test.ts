@@ -530,3 +530,28 @@ test('A4.9 a chosen port that somebody else took is given up while no set knows 
   const live = running(d);
   expect(plan(taken, d, live, 0).act).toBeNull();
 });
+
+test('S2 S6 STK-11 once the initiation is on its way, changes no longer go to all members at once; a refused one frees them', () => {
+  const d = desired();
+  const s = placed(d);
+  const o = seen(s, d, ['STARTUP', 'STARTUP', 'STARTUP']);
+  const step = plan(o, d, s, 0).act?.steps[0];
+  if (step === undefined) throw new Error('no step');
+  const sent = startStep(s, step, 'x', 0);
+  const changed = desired({ version: '8.0.29-13', mongodConfig: { a: 1 } });
+  const p = plan(o, changed, advance(sent, changed, o, 1), 1);
+  expect(p.act?.steps.map((x) => x.kind) ?? []).not.toContain('deploy');
+  expect(p.act?.steps.map((x) => x.kind) ?? []).not.toContain('publish');
+  const refused = applyOutcome(
+    sent,
+    step,
+    'x',
+    { kind: 'failed', code: 'X', message: 'm', retry: 'later' },
+    1,
+  );
+  expect(plan(o, changed, advance(refused, changed, o, 2), 2).act?.steps.map((x) => x.kind)).toEqual([
+    'deploy',
+    'deploy',
+    'deploy',
+  ]);
+});

@@ -1,7 +1,7 @@
 /** What goes into a member's snapshot besides secrets, and the fingerprint by which a change of it is seen. */
 import { GIB } from '../base/units.ts';
 import type { MemberSnapshot } from './snapshot.ts';
-import { serviceHostname } from './topology.ts';
+import { serviceHostname, untouched } from './topology.ts';
 import type { ActivatedSnapshot, Desired, Goal, MemberState, State, TlsMode } from './types.ts';
 
 /** A9.6: max(0.25, 0.5·(maxRAM − 0.5)) GB, to two decimals. Without a memory limit: the smallest, so that many members fit one machine. */
@@ -59,7 +59,7 @@ export function nextTlsMode(current: readonly TlsMode[], wanted: TlsMode): TlsMo
  * (`stuck`, STK-04).
  */
 export function goalOf(state: Pick<State, 'members' | 'replicaSets'>, desired: Desired, stuck = false): Goal {
-  const initiated = state.replicaSets.some((r) => r.stage !== 'bootstrap');
+  const initiated = !state.replicaSets.every(untouched);
   const current = initiated
     ? state.members.flatMap((m) => (m.activated === null ? [] : [m.activated.tlsMode]))
     : [];

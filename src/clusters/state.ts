@@ -14,7 +14,7 @@ import {
 } from './interpret.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST } from './limits.ts';
 import { goalOf } from './snapshotInputs.ts';
-import { memberName, replicaSetName, wantedMember } from './topology.ts';
+import { memberName, replicaSetName, untouched, wantedMember } from './topology.ts';
 import type {
   AppliedUser,
   Desired,
@@ -42,7 +42,7 @@ export function initialState(desired: Desired): State {
     nextMemberIndex: desired.members.length,
     credentialsReady: false,
     members: desired.members.map((_, index) => plannedMember(desired.name, set, index)),
-    replicaSets: [{ name: set, stage: 'bootstrap', replicaSetId: null, usersHash: null }],
+    replicaSets: [{ name: set, stage: 'bootstrap', initiating: false, replicaSetId: null, usersHash: null }],
     pending: [],
     retries: [],
     users: [],
@@ -174,6 +174,8 @@ export function targetOf(step: Step): string {
 /** What is remembered before an effect, in the same transaction as the intent: infrastructure operations become pending. */
 export function startStep(state: State, step: Step, stepId: string, now: Millis): State {
   switch (step.kind) {
+    case 'initiate':
+      return withReplicaSet(state, step.replicaSet, { initiating: true });
     case 'reload':
       // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
       return withMember(state, step.member, { stage: 'reloading' });
@@ -212,7 +214,9 @@ export function applyOutcome(
   const target = targetOf(step);
   if (outcome.kind === 'failed') {
     const pending = pendingOf(state, target);
-    const cleared = pending?.stepId === stepId ? withoutPending(state, target) : state;
+    const known =
+      step.kind === 'initiate' ? withReplicaSet(state, step.replicaSet, { initiating: false }) : state;
+    const cleared = pending?.stepId === stepId ? withoutPending(known, target) : known;
     return withFailure(cleared, step.kind, target, outcome.code, outcome.message, now);
   }
   const done = applyDone(state, step, stepId, outcome.result);
@@ -379,7 +383,7 @@ function operationSucceeded(
         deployedVersion: null,
         activated: null,
         // A member's port is its name in the set; before there is a set it may get another one.
-        ...(cleared.replicaSets.every((r) => r.stage === 'bootstrap') ? { port: null } : {}),
+        ...(cleared.replicaSets.every(untouched) ? { port: null } : {}),
       });
     case 'deleteVolume':
       return withMember(cleared, pending.member, { volumeId: null });
@@ -470,7 +474,7 @@ function learnMembership(state: State, desired: Desired): State {
     return { ...state, members: [...state.members, ...added], nextMemberIndex: first + missing };
   }
   // After a suspension all members come back first: only a set that runs can let one go (A6.4, S4).
-  if (state.phase !== 'running' && state.replicaSets.some((r) => r.stage !== 'bootstrap')) return state;
+  if (state.phase !== 'running' && !state.replicaSets.every(untouched)) return state;
   const surplus = new Set(
     [...staying]
       .sort((a, b) => b.index - a.index)
@@ -548,8 +552,8 @@ function learnReplicaSets(state: State, observed: Observed): State {
 function learnPhase(state: State, desired: Desired): State {
   const running =
     state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => m.stage === 'active');
-  const gone =
-    state.members.every((m) => m.serviceId === null && m.stage === 'planned') && state.pending.length === 0;
+  const atRest = (m: MemberState): boolean => m.stage === 'planned' || m.stage === 'removing';
+  const gone = state.members.every((m) => m.serviceId === null && atRest(m)) && state.pending.length === 0;
   const suspended = desired.suspend && gone;
   const phase =
     desired.deleting !== null

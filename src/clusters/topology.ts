@@ -1,6 +1,6 @@
 /** Names and places of a cluster's parts. */
 import type { ConfigMember, ReplSetConfig } from './facts.ts';
-import type { Desired, DesiredMember, MemberState, State } from './types.ts';
+import type { Desired, DesiredMember, MemberState, ReplicaSetState, State } from './types.ts';
 
 /** The replica set's name is the resource's name, as users of the Kubernetes resource expect (B1.3). */
 export const replicaSetName = (desired: Desired): string => desired.name;
@@ -24,6 +24,10 @@ export function hostPort(address: string, port: number): string {
 export function memberHost(member: MemberState): string | null {
   return member.address === null || member.port === null ? null : hostPort(member.address, member.port);
 }
+
+/** Nobody has asked its members to form a set yet. */
+export const untouched = (set: Pick<ReplicaSetState, 'stage' | 'initiating'>): boolean =>
+  set.stage === 'bootstrap' && !set.initiating;
 
 /** Members that stay, in the order of their indexes: the order of `spec.memberConfig`. */
 export const stayingMembers = (state: Pick<State, 'members'>): readonly MemberState[] =>

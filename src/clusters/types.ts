@@ -115,6 +115,10 @@ export type ReplicaSetStage = 'bootstrap' | 'users' | 'ready';
 export interface ReplicaSetState {
   readonly name: string;
   readonly stage: ReplicaSetStage;
+  /**
+   * The initiation was sent and not refused: from here on members are treated as a set's, though none may say so yet (S2, S6).
+   */
+  readonly initiating: boolean;
   /** settings.replicaSetId first seen; a different one later is never written over (INI-06). */
   readonly replicaSetId: string | null;
   /** Fingerprint of system users and roles last applied. */

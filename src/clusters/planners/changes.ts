@@ -1,17 +1,15 @@
 import { pendingOf } from '../state.ts';
+import { untouched } from '../topology.ts';
 import type { Step } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner } from './planner.ts';
 
 /**
  * A changed configuration before the set was initiated goes to all members directly: nothing can be hurt, and a wrong
- * first spec must be correctable (STK-11, STK-04). Afterwards see `planUnsupported`.
+ * first spec must be correctable (STK-11, STK-04). Afterwards, and as soon as the
+ * initiation was sent, members are changed one at a time (`planRollout`).
  */
 export const planChangedBeforeBootstrap: Planner = (scene) => {
-  if (
-    scene.desired.deleting !== null ||
-    scene.desired.suspend ||
-    !scene.state.replicaSets.every((r) => r.stage === 'bootstrap')
-  )
+  if (scene.desired.deleting !== null || scene.desired.suspend || !scene.state.replicaSets.every(untouched))
     return null;
   if (scene.all.some((v) => v.database?.initiated === true)) return null;
   const wanted = scene.state.goal?.hash;

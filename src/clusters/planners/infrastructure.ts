@@ -1,6 +1,7 @@
 import { formatDuration } from '../../base/units.ts';
 import { initiated, isNewcomer, type MemberView } from '../interpret.ts';
 import { pendingOf, retryOf } from '../state.ts';
+import { untouched } from '../topology.ts';
 import type { Decision, Desired, MemberState, State, Step } from '../types.ts';
 import { placeAll } from './placement.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
@@ -65,7 +66,7 @@ export function lostItsPort(
   desired: Desired,
 ): boolean {
   if (desired.port !== null || view.member.serviceId === null) return false;
-  if (state.replicaSets.some((r) => r.stage !== 'bootstrap') || initiated(all) === true) return false;
+  if (!state.replicaSets.every(untouched) || initiated(all) === true) return false;
   const process = view.facts?.process;
   const refused = retryOf(state, 'deploy', view.member.name)?.code === 'PortTaken';
   return refused || (process?.kind === 'exited' && process.exitCode === EXIT_PORT);

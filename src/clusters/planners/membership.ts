@@ -2,7 +2,7 @@ import type { ConfigMember, ReplSetConfig } from '../facts.ts';
 import { configOf, isHealthy, type MemberView, majority, primaryOf, stateOf } from '../interpret.ts';
 import { LAG_LIMIT } from '../limits.ts';
 import { pendingOf } from '../state.ts';
-import { configRow, memberHost, wantedMember } from '../topology.ts';
+import { configRow, memberHost, untouched, wantedMember } from '../topology.ts';
 import type { Decision, MemberState, Reason, ReplicaSetState, Step } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { heirOf } from './rollout.ts';
@@ -287,7 +287,7 @@ export const planRetirement: Planner = (scene) => {
  */
 export function isOut(scene: Pick<Scene, 'all' | 'state'>, member: MemberState): boolean {
   const set = scene.state.replicaSets.find((r) => r.name === member.replicaSet);
-  if (set?.stage === 'bootstrap') return true;
+  if (set !== undefined && untouched(set)) return true;
   const config = configOf(scene.all.filter((v) => v.member.replicaSet === member.replicaSet));
   return config !== null && rowOf(config, member) === undefined;
 }
