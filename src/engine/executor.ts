@@ -55,6 +55,8 @@ interface Memory<State, Step extends AnyStep> {
   /** What that pass saw; null unless it found nothing to do. */
   rest: Rest<State> | null;
   readonly others: Map<string, unknown>;
+  /** Outcomes of intents that were seen to be over, to be written with the next write. */
+  readonly over: JournalOutcome[];
   /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
   readonly settling: Map<string, Millis>;
 }
@@ -176,6 +178,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       converged: false,
       rest: null,
       others: new Map(),
+      over: [],
       settling: new Map(),
     };
   }
@@ -188,6 +191,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const observed = await provider.observe(before, false);
     const now = clock.now();
     pass.memory.state = provider.advance(before, observed, now);
+    this.#endIntents(pass, now);
     const subject = this.#subject(pass);
     const plan = provider.plan(subject, observed, now);
     this.#note(pass, plan.converged);
@@ -231,6 +235,14 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   #subject(pass: Pass<State, Step>): Subject<Desired, State> {
     const { object, memory } = pass;
     return { object, desired: this.#options.provider.desired(object), state: memory.state };
+  }
+
+  /** What the record shows to be over is closed with the next write. */
+  #endIntents({ memory }: Pass<State, Step>, now: Millis): void {
+    const { isOver } = this.#options.provider;
+    if (isOver === undefined) return;
+    const over = memory.open.takeOver((step, id) => isOver(step, id, memory.state));
+    memory.over.push(...over.map((id) => superseded(id, now, 'its end was observed')));
   }
 
   /** Until when a step is held back: its effect is not visible yet, or its outcome is unknown. */
@@ -451,7 +463,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const batch: Batch = {
       ...(state !== memory.saved ? { state: { uid, version: memory.version, value: state } } : {}),
       ...some('intents', parts.intents),
-      ...some('outcomes', parts.outcomes),
+      ...some('outcomes', [...memory.over.splice(0), ...(parts.outcomes ?? [])]),
       ...some('status', news?.status),
       ...some('events', report?.events),
       ...some('releases', releases),

@@ -68,6 +68,13 @@ export class OpenIntents<Step extends AnyStep> {
       .filter((id) => id !== undefined);
   }
 
+  /** Takes out what is over though its outcome never came, so that its id is not used for a later effort; gives the ids. */
+  takeOver(isOver: (step: Step, id: string) => boolean): readonly string[] {
+    const over = [...this.#open].filter(([, { id, step }]) => isOver(step, id));
+    for (const [key] of over) this.#open.delete(key);
+    return over.map(([, { id }]) => id);
+  }
+
   opened(item: Identified<Step>): void {
     if (item.isNew) {
       this.#open.set(this.#key(item.step), { id: item.id, step: plain(item.step), tries: 0, notBefore: 0 });

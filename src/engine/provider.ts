@@ -74,6 +74,8 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
   start(state: State, step: Step, stepId: string, now: Millis): State;
   /** Takes `start` back: the guard refused, nothing was done. */
   cancel(state: State, step: Step, stepId: string): State;
+  /** A step whose outcome never came, but which the record shows to be over: its id must not serve a later effort (S10). */
+  isOver?(step: Step, stepId: string, state: State): boolean;
   /** The last question before the effect, on a fresh reading; null: go. */
   guard(
     step: Step,

@@ -51,6 +51,8 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
       ...state,
       pending: state.pending.filter((pending) => pending.stepId !== stepId),
     }),
+    isOver: (step, stepId, state) =>
+      isInfrastructure(step) && !state.pending.some((pending) => pending.stepId === stepId),
     guard: (step, reading, { state, desired }, stepId, now) =>
       guard(step, reading, desired, state, now, stepId),
     perform: (step, cluster, context) => perform(deps, step, cluster, context),
@@ -58,6 +60,14 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     report,
   };
 }
+
+/** Steps that are under way as long as the record has them pending. */
+const isInfrastructure = ({ kind }: Step): boolean =>
+  kind === 'import' ||
+  kind === 'deploy' ||
+  kind === 'upgrade' ||
+  kind === 'deleteRuntime' ||
+  kind === 'deleteVolume';
 
 /** Objects never change, so each is translated once. */
 function desiredOf(object: StoredObject): Desired {
