@@ -66,7 +66,7 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
   const { desired, state, plan } = input;
   if (desired.deleting !== null) return 'Deleting';
   if (state.suspended && desired.suspend) return 'Suspended';
-  if (plan.converged) return 'Ready';
+  if (plan.converged && !desired.suspend) return 'Ready';
   const ran =
     state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => !STARTING.has(m.stage));
   if (ran) {
