@@ -18,6 +18,8 @@ const EXCUSES: Readonly<Record<string, Excuse>> = {
   Paused: (_, object) => specOf(object).paused,
   OwnershipConflict: (stage, object) => planOf(stage, object)?.squatted === true,
   CredentialRepairRequired: (stage) => stage.storm.meddled.has('changeAdmin'),
+  // Users cannot be applied with a login that somebody changed.
+  KeepsFailing: (stage) => stage.storm.meddled.has('changeAdmin'),
   // A port that only somebody else's service has.
   PortTaken: (stage) => stage.scenario.clusters.some(({ squatted }) => squatted),
   NoExecutables: (stage, object) =>
