@@ -31,6 +31,8 @@ interface Held {
 
 /** See the head of this file. */
 export class LeaseKeeper {
+  /** Renewals written since start: the only writes of a process whose clusters are at rest. */
+  renewals = 0;
   readonly #options: LeaseOptions;
   readonly #names: readonly string[];
   #held = new Map<number, Held>();
@@ -90,6 +92,7 @@ export class LeaseKeeper {
     const sentAt = this.#monotonic();
     try {
       const leases = await store.acquireLeases(this.#names, holder, LEASE_TTL, clock.now());
+      this.renewals++;
       if (!this.#closed) this.#take(leases, sentAt + LEASE_TTL - LEASE_MARGIN);
     } catch (failure) {
       const error = asBelayError(failure);

@@ -14,7 +14,9 @@ export interface Metrics {
 
 /** A registry whose values are read when somebody asks; nothing is kept twice. */
 export function makeMetrics(parts: {
-  readonly engine: Pick<Engine, 'metrics' | 'informer'>;
+  readonly engine: Pick<Engine, 'metrics' | 'informer'> & {
+    readonly leases: Pick<Engine['leases'], 'renewals'>;
+  };
   readonly agents: Agents;
   readonly store: Store;
 }): Metrics {
@@ -25,6 +27,7 @@ export function makeMetrics(parts: {
   engineMetrics(engine.metrics, add);
   add.several('belay_clusters', 'Databases by phase', 'phase', () => phases(engine.informer));
   add.one('belay_store_writes', 'Write transactions since start', () => store.writes);
+  add.one('belay_lease_renewals', 'Writes that renewed leases since start', () => engine.leases.renewals);
   add.one('belay_hosts', 'Hosts whose agents were seen', () => agents.hosts().length);
   add.one(
     'belay_hosts_connected',
