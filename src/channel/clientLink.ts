@@ -211,7 +211,9 @@ export class ControlPlaneLink {
       case 'startOperation':
         return fences.pass(ask.fence, () => handlers.startOperation(ask.operation));
       case 'operation':
-        return handlers.operation(ask.id);
+        return ask.fence === undefined
+          ? handlers.operation(ask.id)
+          : fences.pass(ask.fence, async () => handlers.operation(ask.id));
       case 'services':
         return handlers.services();
     }

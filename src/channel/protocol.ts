@@ -73,7 +73,7 @@ export type AgentAsk =
       readonly fence: Fence;
     }
   | { readonly method: 'startOperation'; readonly operation: HostOperation; readonly fence: Fence }
-  | { readonly method: 'operation'; readonly id: string }
+  | { readonly method: 'operation'; readonly id: string; readonly fence?: Fence }
   | { readonly method: 'services' };
 
 /** Plain data that holds revealed secrets: for the wire and for the agent's 0600 cache only. */
@@ -256,7 +256,7 @@ const paramShapes: Readonly<Record<AgentAsk['method'], is.Shape>> = {
     fence,
   }),
   startOperation: is.object({ operation: operationShape, fence }),
-  operation: is.object({ id: is.text }),
+  operation: is.object({ id: is.text, fence: is.optional(fence) }),
   services: is.anything,
 };
 

@@ -149,8 +149,9 @@ class ChannelServer implements AgentServer {
     await this.#effect(host, { method: 'startOperation', operation, fence });
   }
 
-  async operation(host: string, operationId: string): Promise<OperationFacts> {
-    return readOperationFacts(await this.#look(host, { method: 'operation', id: operationId }));
+  async operation(host: string, operationId: string, fence?: Fence): Promise<OperationFacts> {
+    const ask = { method: 'operation', id: operationId } as const;
+    return readOperationFacts(await this.#look(host, fence === undefined ? ask : { ...ask, fence }));
   }
 
   async services(host: string): Promise<readonly ServiceFacts[]> {

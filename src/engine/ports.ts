@@ -316,7 +316,11 @@ export interface Agents {
   ): Promise<CommandOutcome>;
   /** Infrastructure on hosts: the platform `hosts` speaks through these. */
   startOperation(host: string, operation: HostOperation, fence: Fence): Promise<void>;
-  operation(host: string, operationId: string): Promise<OperationFacts>;
+  /**
+   * How it stands. With a fence the host takes note of the epoch before it answers: what an older holder has sent and has
+   * not arrived by then never lands (S9).
+   */
+  operation(host: string, operationId: string, fence?: Fence): Promise<OperationFacts>;
   services(host: string): Promise<readonly ServiceFacts[]>;
   /** Something about a host, a member or an operation changed. */
   onChange(listener: (change: AgentChange) => void): () => void;
@@ -385,9 +389,9 @@ export interface Platform {
   operation(operationId: string): Promise<OperationFacts>;
   /**
    * What became of a step whose answer was lost, asked where it was sent. `unknown`: it never arrived there, and never
-   * will: it may be placed anew, elsewhere too.
+   * will, not even from an older holder: it may be placed anew, elsewhere too.
    */
-  operationOf(host: string, stepId: string): Promise<OperationFacts>;
+  operationOf(host: string, stepId: string, fence: Fence): Promise<OperationFacts>;
   /** Runtimes and volumes of these hosts; a host that can't be asked is left out and named in `unreachable`. */
   services(
     hosts: readonly string[],

@@ -17,7 +17,7 @@ import {
   serviceHostname,
 } from '../clusters/index.ts';
 import type { Informer } from '../engine/informer.ts';
-import type { Agents, Clock, HostReport, Platform, StoredObject } from '../engine/ports.ts';
+import type { Agents, Clock, Fence, HostReport, Platform, StoredObject } from '../engine/ports.ts';
 import type { Subject } from '../engine/provider.ts';
 import type { Credentials } from './credentials.ts';
 import type { Returning } from './returning.ts';
@@ -40,6 +40,8 @@ export interface ObserveDeps {
   readonly userIndex: UserIndex;
   readonly userSecrets: UserSecrets;
   readonly returning: Returning;
+  /** The right to act on an object now; null: another holds it. */
+  readonly fenceOf: (uid: string) => Fence | null;
 }
 
 type Cluster = Subject<Desired, State>;
@@ -51,7 +53,7 @@ export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolea
   const silent = silentAbout(deps.agents, state);
   const [started, lost, first, users] = await Promise.all([
     readOperations(deps, state),
-    lostOperations(deps, state),
+    lostOperations(deps, cluster),
     needsServices(cluster) || silent.size > 0
       ? readServices(deps, cluster, fresh ? new Set([...asked(state), ...silent]) : silent)
       : null,
@@ -141,13 +143,16 @@ async function readOperations(deps: ObserveDeps, state: State): Promise<Operatio
  * never heard of counts as unknown: services are looked at and the step is planned anew. Until it can be asked it is
  * waited for: planned anew somewhere else, a member could come to be twice (S10).
  */
-async function lostOperations(deps: ObserveDeps, state: State): Promise<Operations> {
+async function lostOperations(deps: ObserveDeps, { object, state }: Cluster): Promise<Operations> {
   const facts: Record<string, OperationFacts> = {};
+  // Who does not hold the lease only looks on: it must not move the hosts' epochs.
+  const fence = deps.fenceOf(object.metadata.uid);
+  if (fence === null) return facts;
   await Promise.all(
     (state.pending as readonly Pending[]).map(async ({ stepId, operationId, host, member }) => {
       const where = host ?? memberOf(state, member)?.host ?? null;
       if (operationId !== null || where === null) return;
-      const asked = deps.platform.operationOf(where, stepId);
+      const asked = deps.platform.operationOf(where, stepId, fence);
       const seen = await within(deps.clock, OBSERVATION_LIMIT, 'operation', asked).catch(() => null);
       if (seen !== null) facts[stepId] = seen;
     }),

@@ -60,6 +60,7 @@ export function addProvider(options: ProviderOptions): RunningProvider {
   const returning = new Returning(clock);
   const deps = {
     ...options,
+    fenceOf: (uid: string) => leases.fence(uid),
     informer,
     services,
     userSecrets,

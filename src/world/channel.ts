@@ -318,8 +318,12 @@ export class Channel implements Agents {
     );
   }
 
-  operation(host: string, operationId: string): Promise<OperationFacts> {
-    return this.#look(host, (agent) => agent.operation(operationId));
+  operation(host: string, operationId: string, fence?: Fence): Promise<OperationFacts> {
+    const read = (agent: Agent): OperationFacts => agent.operation(operationId);
+    if (fence === undefined) return this.#look(host, read);
+    const ask = (agent: Agent, answer: (result: () => OperationFacts) => void): void =>
+      agent.admit(fence, () => answer(() => read(agent)));
+    return this.#ask(host, 'look', ask, LOOK_TIMEOUT, 'later');
   }
 
   services(host: string): Promise<readonly ServiceFacts[]> {

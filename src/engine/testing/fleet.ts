@@ -401,8 +401,9 @@ export class FakeFleet implements Agents {
     return volume;
   }
 
-  async operation(host: string, operationId: string): Promise<OperationFacts> {
+  async operation(host: string, operationId: string, fence?: Fence): Promise<OperationFacts> {
     const machine = this.#reachable(host);
+    if (fence !== undefined) this.#admit(fence);
     return machine.operations.get(operationId) ?? { kind: 'unknown' };
   }
 
@@ -442,13 +443,17 @@ export class FakeFleet implements Agents {
   async #effect(host: string, fence: Fence, what: string, act: () => void): Promise<void> {
     await this.hooks.before?.(what);
     this.#reachable(host);
+    this.#admit(fence);
+    act();
+    await this.hooks.after?.(what);
+  }
+
+  #admit(fence: Fence): void {
     const newest = this.#epochs.get(fence.lease) ?? 0;
     if (fence.epoch < newest) {
       throw new BelayError('StaleEpoch', 'a newer control plane acts on this cluster', { retry: 'never' });
     }
     this.#epochs.set(fence.lease, fence.epoch);
-    act();
-    await this.hooks.after?.(what);
   }
 
   #machine(host: string): Machine {

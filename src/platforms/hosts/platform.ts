@@ -57,8 +57,8 @@ export class HostsPlatform implements Platform {
     return this.#agents.operation(operationId.slice(0, slash), operationId.slice(slash + 1));
   }
 
-  operationOf(host: string, stepId: string): Promise<OperationFacts> {
-    return this.#agents.operation(host, stepId);
+  operationOf(host: string, stepId: string, fence: Fence): Promise<OperationFacts> {
+    return this.#agents.operation(host, stepId, fence);
   }
 
   async services(
