@@ -42,6 +42,11 @@ export interface ObserveDeps {
   readonly returning: Returning;
   /** The right to act on an object now; null: another holds it. */
   readonly fenceOf: (uid: string) => Fence | null;
+  /** Ports on a host that members of other clusters come back to, though they may be suspended now. */
+  readonly portsKept: (
+    host: string,
+    uid: string,
+  ) => readonly { readonly port: number; readonly by: string }[];
 }
 
 type Cluster = Subject<Desired, State>;
@@ -284,7 +289,7 @@ async function proven(credentials: Credentials, uid: string, item: ServiceFacts)
 /** All hosts while members are to be placed, else those that carry one. */
 function readHosts(
   deps: ObserveDeps,
-  { state }: Cluster,
+  { object, state }: Cluster,
   lists: ReadonlyMap<string, readonly ServiceFacts[]> | null,
 ): readonly ObservedHost[] {
   const placed = new Set(state.members.map((member) => member.host));
@@ -294,7 +299,10 @@ function readHosts(
     const listed = lists?.get(host.facts.name);
     // While placing, a host that does not list its services is not one to place on.
     const connected = host.connected && (lists === null || listed !== undefined);
-    return readHost({ ...host, connected }, deps.informer, listed ?? [], state.uid);
+    const seen = readHost({ ...host, connected }, deps.informer, listed ?? [], state.uid);
+    if (!placing) return seen;
+    const kept = deps.portsKept(seen.name, object.metadata.uid);
+    return { ...seen, portsTaken: [...seen.portsTaken, ...kept] };
   });
   return placing ? [...read, ...silentHosts(deps, reports)] : read;
 }

@@ -61,6 +61,7 @@ export function addProvider(options: ProviderOptions): RunningProvider {
   const deps = {
     ...options,
     fenceOf: (uid: string) => leases.fence(uid),
+    portsKept: (host: string, uid: string) => places.portsOn(host, uid),
     informer,
     services,
     userSecrets,
@@ -119,13 +120,19 @@ function wakeCluster(engine: Engine, user: Parameters<typeof clusterKeyOf>[0]): 
   if (cluster !== null) engine.wake('MongoDB', cluster.metadata.uid);
 }
 
+interface Placed {
+  readonly host: string | null;
+  readonly port: number | null;
+  readonly name: string;
+}
+
 /** Which clusters are on which hosts, and which look for a place: so that an event of a host wakes those it matters to. */
 class Places {
   readonly #byHost = new Map<string, Set<string>>();
   readonly #hosts = new Map<string, readonly string[]>();
   readonly #looking = new Set<string>();
   readonly #objects = new Map<string, string>();
-  readonly #members = new Map<string, readonly { readonly host: string | null; readonly name: string }[]>();
+  readonly #members = new Map<string, readonly Placed[]>();
 
   learn({ object, state }: Subject<Desired, State>): void {
     const { uid } = object.metadata;
@@ -133,7 +140,7 @@ class Places {
     this.#objects.set(state.uid, uid);
     this.#members.set(
       uid,
-      state.members.map(({ host, name }) => ({ host, name: `${namespace}/${name}` })),
+      state.members.map(({ host, port, name }) => ({ host, port, name: `${namespace}/${name}` })),
     );
     if (state.members.some((member) => member.stage === 'planned')) this.#looking.add(uid);
     else this.#looking.delete(uid);
@@ -165,6 +172,16 @@ class Places {
   membersOn(host: string): readonly string[] {
     const here = [...this.on(host)].flatMap((uid) => this.#members.get(uid) ?? []);
     return here.filter((member) => member.host === host).map((member) => member.name);
+  }
+
+  /** Ports of a host that other clusters' members have in their sets, whether or not they run just now. */
+  portsOn(host: string, except: string): readonly { readonly port: number; readonly by: string }[] {
+    return [...this.on(host)]
+      .filter((uid) => uid !== except)
+      .flatMap((uid) => this.#members.get(uid) ?? [])
+      .flatMap((member) =>
+        member.host === host && member.port !== null ? [{ port: member.port, by: member.name }] : [],
+      );
   }
 
   on(host: string): Iterable<string> {
