@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { link, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -60,7 +61,7 @@ export async function readKeyFile(file: string): Promise<MasterKey> {
 /** Makes a new key file (0600) unless there is one; of two processes that try at once, one makes it and both use it. */
 export async function createKeyFile(file: string): Promise<void> {
   if (existsSync(file)) return;
-  const fresh = `${file}.${process.pid}.new`;
+  const fresh = `${file}.${randomUUID()}.new`;
   await atomicWriteFile(fresh, generateMasterKeyText().reveal(), 0o600);
   try {
     // A link, unlike a rename, never replaces what another process made meanwhile.
