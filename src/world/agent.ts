@@ -16,7 +16,7 @@ import { noServer, runCommand } from './commands.ts';
 import type { Machine, Run, ServiceRecord } from './machine.ts';
 import type { Exit } from './mongod.ts';
 import { inDoubt, isQuiet, type Lags, readDatabase } from './observer.ts';
-import { type Fate, Operations, sameOwner } from './operations.ts';
+import { type Fate, Operations } from './operations.ts';
 import { type Goal, Supervisor } from './supervisor.ts';
 
 const STATUS_FIRST: Millis = 500;
@@ -473,5 +473,3 @@ function snapshotText(snapshot: MemberSnapshot): string {
   const secrets = [certificatePem.reveal(), keyFile.reveal(), monitor.user, monitor.password.reveal()];
   return JSON.stringify([plain, secrets]);
 }
-
-export { sameOwner };

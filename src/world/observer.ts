@@ -9,7 +9,7 @@ import type {
 } from '../clusters/index.ts';
 import type { ReplicaSetConfig } from '../simulator/member/config.ts';
 import type { OpTime } from '../simulator/member/optime.ts';
-import { STATES, type State } from '../simulator/member/types.ts';
+import { STATES } from '../simulator/member/types.ts';
 import type { Mongod } from './mongod.ts';
 
 const LAG_CONFIRM: Millis = 2_500;
@@ -162,7 +162,3 @@ export const essence = (config: ReplSetConfig): string =>
       m.tags ?? {},
     ]),
   );
-
-/** A voter's place in a machine's view: for checkers. */
-export const votersOf = (state: State): readonly string[] =>
-  (state.config?.members ?? []).filter((m) => m.votes > 0 && !m.newlyAdded).map((m) => m.host);
