@@ -202,6 +202,15 @@ export class Agent {
     else member.supervisor.stop(end);
   }
 
+  /** A person takes the service away: process, record and snapshot, not the volume. */
+  removeByHand(serviceId: string): void {
+    this.#machine.runs.get(serviceId)?.mongod.kill();
+    this.#stopService(serviceId, () => {
+      this.#machine.disk.services.delete(serviceId);
+      this.#machine.disk.snapshots.delete(serviceId);
+    });
+  }
+
   /** A process said something new: it listens, or a hello shows a change. */
   processSpoke(serviceId: string): void {
     const member = this.#members.get(serviceId);
@@ -278,7 +287,7 @@ export class Agent {
       configError,
       process,
       database: run === null ? null : (database ?? silent),
-      certificate: null,
+      certificate: run?.certificate ?? null,
       volume: null,
     };
   }

@@ -55,6 +55,9 @@ export interface ChannelOptions {
   readonly rng: Rng;
   readonly machines: ReadonlyMap<string, Machine>;
   readonly fate: (host: string, what: string) => Fate;
+  /** When something that is due now gets to the process; later when it stands still. */
+  readonly reached: () => Millis;
+  readonly hangs: (what: { readonly serviceId?: string; readonly clusterUid?: string }) => boolean;
   /** An arrow of the executor's chain was reached; false: the process died here. */
   readonly arrow: (what: string) => boolean;
 }
@@ -240,11 +243,17 @@ export class Channel implements Agents {
     }
     const { connection } = entry;
     entry.fromAgent = Math.max(entry.fromAgent, timeline.now + fabric.delay(host, name));
-    timeline.at(entry.fromAgent, () => {
+    const arrive = (): void => {
       if (this.#dead || entry.connection !== connection) return;
+      const reached = this.#options.reached();
+      if (reached > timeline.now) {
+        timeline.at(reached, arrive);
+        return;
+      }
       timeline.promised = true;
       take();
-    });
+    };
+    timeline.at(entry.fromAgent, arrive);
   }
 
   #tell(change: AgentChange): void {
@@ -279,6 +288,7 @@ export class Channel implements Agents {
   }
 
   publish({ host, serviceId }: MemberRef, snapshot: MemberSnapshot, fence: Fence): Promise<void> {
+    if (this.#options.hangs({ serviceId })) return this.#effect(host, 'publish', () => {});
     return this.#effect(host, 'publish', (agent, answer) =>
       agent.admit(fence, () => answer(() => agent.publish(serviceId, snapshot, fence))),
     );
@@ -295,6 +305,7 @@ export class Channel implements Agents {
         `run ${command.kind}`,
         (agent, answer) =>
           agent.admit(options.fence, () => {
+            if (this.#options.hangs({ serviceId })) return;
             try {
               agent.run(serviceId, command, options, (outcome) => answer(() => outcome));
             } catch (failure) {
@@ -313,6 +324,9 @@ export class Channel implements Agents {
   }
 
   startOperation(host: string, operation: HostOperation, fence: Fence): Promise<void> {
+    if (this.#options.hangs({ clusterUid: clusterOf(operation) })) {
+      return this.#effect(host, operation.kind, () => {});
+    }
     return this.#effect(host, operation.kind, (agent, answer) =>
       agent.admit(fence, () => answer(() => agent.startOperation(operation, fence))),
     );

@@ -34,6 +34,8 @@ export interface ControlPlaneOptions {
   readonly mutation: Mutation;
   readonly requestFate: (host: string, what: string) => Fate;
   readonly storeFate: (write: boolean) => StoreFate;
+  /** Whether a service's or cluster's requests get no answer just now. */
+  readonly hangs: (what: { readonly serviceId?: string; readonly clusterUid?: string }) => boolean;
   /** Arrows this life survives; null: it does not end by itself. */
   readonly arrows: () => number | null;
   readonly died: (plane: ControlPlane, where: string) => void;
@@ -53,6 +55,7 @@ export class ControlPlane {
   lives = 0;
   readonly #options: ControlPlaneOptions;
   readonly #feeds = new Set<() => void>();
+  #stalledUntil: Millis = 0;
   #life: { alive: boolean; arrows: number | null; readonly close: () => void } | null = null;
 
   constructor(options: ControlPlaneOptions) {
@@ -80,6 +83,7 @@ export class ControlPlane {
       fate: storeFate,
       arrow: (what) => this.#arrow(life, what),
       alive: () => life.alive,
+      stalledUntil: () => this.#stalledUntil,
       feeds: this.#feeds,
       committed: (batch) => this.#options.committed(this.name, batch),
     });
@@ -94,6 +98,8 @@ export class ControlPlane {
       machines,
       fate: requestFate,
       arrow: (what) => this.#arrow(life, what),
+      reached: () => this.#reached(),
+      hangs: this.#options.hangs,
     });
     this.channel = channel;
     const secrets = new WorldSecrets(store, installation.makes);
@@ -118,6 +124,22 @@ export class ControlPlane {
     timeline.promised = true;
     // A process that cannot open its store ends, and whoever looks after it starts it again.
     engine.open().catch(() => this.kill('it could not open'));
+  }
+
+  /** The process stands still, as one that swaps or is being moved: nothing reaches it until then; then all does. */
+  stall(millis: Millis): void {
+    const { timeline } = this.#options;
+    this.#stalledUntil = Math.max(this.#stalledUntil, timeline.now + millis);
+  }
+
+  /** This life does not end by itself any more. */
+  spare(): void {
+    if (this.#life !== null) this.#life.arrows = null;
+  }
+
+  /** When something that is due now gets to this process. */
+  #reached(): Millis {
+    return Math.max(this.#options.timeline.now, this.#stalledUntil);
   }
 
   /** The feed of objects ends, as when a connection to a database is cut. */
@@ -150,12 +172,23 @@ export class ControlPlane {
       monotonic: () => timeline.now,
       // A timer runs for a duration: a clock that jumps meanwhile changes nothing.
       at: (time, call) =>
-        timeline.after(Math.max(0, time - now()), () => {
+        this.#timer(timeline.now + Math.max(0, time - now()), () => {
           if (!life.alive) return;
           timeline.promised = true;
           call();
         }),
     };
+  }
+
+  /** A timer of a process that stands still rings late. */
+  #timer(at: Millis, ring: () => void): () => void {
+    const { timeline } = this.#options;
+    let cancel = timeline.at(at, () => {
+      const reached = this.#reached();
+      if (reached > timeline.now) cancel = this.#timer(reached, ring);
+      else ring();
+    });
+    return () => cancel();
   }
 
   #log(life: { readonly alive: boolean }): Log {

@@ -12,7 +12,7 @@ export type EditKind =
   | { readonly kind: 'pause'; readonly on: boolean }
   | { readonly kind: 'delete' }
   | { readonly kind: 'recreate' }
-  | { readonly kind: 'roles' }
+  | { readonly kind: 'roles'; readonly name: string }
   | { readonly kind: 'members'; readonly members: number }
   | { readonly kind: 'config'; readonly value: number; readonly bad: boolean }
   | { readonly kind: 'tls'; readonly mode: ClusterPlan['tlsMode'] }
@@ -73,7 +73,7 @@ function drawOne(
       if (rng.chance(0.5)) add(later, { kind: 'recreate' });
       return;
     case 7:
-      add(at, { kind: 'roles' });
+      add(at, { kind: 'roles', name: 'reader' });
       return;
     case 8:
       add(at, { kind: 'members', members: rng.pick([1, 3, 3, 5, 7]) });

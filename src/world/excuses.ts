@@ -16,7 +16,11 @@ const interruptionAllowed = (object: StoredObject): boolean =>
 
 const EXCUSES: Readonly<Record<string, Excuse>> = {
   Paused: (_, object) => specOf(object).paused,
-  OwnershipConflict: (stage, object) => planOf(stage, object)?.squatted === true,
+  OwnershipConflict: (stage, object) =>
+    planOf(stage, object)?.squatted === true ||
+    stage.scenario.faults.some(
+      (fault) => fault.kind === 'foreignVolume' && fault.cluster === object.metadata.name,
+    ),
   CredentialRepairRequired: (stage) => stage.storm.meddled.has('changeAdmin'),
   // Users cannot be applied with a login that somebody changed.
   KeepsFailing: (stage) => stage.storm.meddled.has('changeAdmin'),

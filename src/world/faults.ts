@@ -19,6 +19,9 @@ export type FaultKind =
   | { readonly kind: 'staleLooks'; readonly host: string; readonly millis: Millis; readonly by: Millis }
   | { readonly kind: 'diskFull'; readonly host: string; readonly millis: Millis }
   | { readonly kind: 'planeKill'; readonly plane: number }
+  | { readonly kind: 'planeStall'; readonly plane: number; readonly millis: Millis }
+  | { readonly kind: 'runtimeGone'; readonly host: string; readonly which: number }
+  | { readonly kind: 'foreignVolume'; readonly host: string; readonly cluster: string }
   | { readonly kind: 'clockJump'; readonly plane: number; readonly by: Millis }
   | { readonly kind: 'store'; readonly how: 'slow' | 'failing' | 'full'; readonly millis: Millis }
   | { readonly kind: 'feedBreaks'; readonly plane: number }
@@ -98,6 +101,9 @@ const KINDS: readonly FaultKind['kind'][] = [
   'staleLooks',
   'diskFull',
   'planeKill',
+  'planeStall',
+  'runtimeGone',
+  'foreignVolume',
   'clockJump',
   'store',
   'feedBreaks',
@@ -138,6 +144,12 @@ function drawOne(rng: Rng, kind: FaultKind['kind'], context: FaultContext): Faul
       return { kind, host, millis, by: 200 + rng.below(6 * SECOND) };
     case 'planeKill':
       return { kind, plane };
+    case 'planeStall':
+      return { kind, plane, millis };
+    case 'runtimeGone':
+      return { kind, host, which: rng.below(7) };
+    case 'foreignVolume':
+      return { kind, host, cluster };
     case 'clockJump':
       return { kind, plane, by: (rng.chance(0.5) ? 1 : -1) * (SECOND + rng.below(10 * MINUTE)) };
     case 'store':

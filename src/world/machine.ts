@@ -3,6 +3,7 @@ import type { Rng } from '../base/rng.ts';
 import { GIB, type Millis } from '../base/units.ts';
 import type {
   HostFacts,
+  MemberFacts,
   MemberSnapshot,
   OperationFacts,
   OwnerMarker,
@@ -60,6 +61,8 @@ export interface Run {
   configVersion: number;
   inputs: string;
   confirmed: boolean;
+  /** What the process was started with. */
+  readonly certificate: MemberFacts['certificate'];
 }
 
 export interface MachineOptions {

@@ -238,7 +238,7 @@ export class Operations {
   }: Extract<HostOperation, { kind: 'deleteVolume' }>): Volume | undefined {
     const { disk, bugs } = this.#machine;
     const byName = bugs.volumesByName
-      ? [...disk.volumes.values()].find((volume) => volume.hostname === member)
+      ? [...disk.volumes.values()].findLast((volume) => volume.hostname === member)
       : undefined;
     return byName ?? disk.volumes.get(volumeId);
   }

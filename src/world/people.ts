@@ -59,7 +59,7 @@ export class People {
         return this.#put('MongoDB', cluster, clusterSpec(plan));
       case 'roles':
         return this.#changeSecurity(cluster, {
-          roles: [{ role: 'reader', db: 'admin', privileges: [], roles: [] }],
+          roles: [{ role: edit.name, db: 'admin', privileges: [], roles: [] }],
         });
       case 'members':
         return this.#change(cluster, { members: edit.members });

@@ -16,7 +16,16 @@ import { drawScenario, type Scenario } from './scenario.ts';
 import type { Stage } from './stage.ts';
 import { Storm } from './storm.ts';
 import { BEGIN } from './timeline.ts';
-import { isHealthy, membersOf, membersWanted, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
+import {
+  clusterNamed,
+  isHealthy,
+  membersOf,
+  membersWanted,
+  objectsOf,
+  primaryOf,
+  specOf,
+  statusOf,
+} from './truth.ts';
 import { World } from './world.ts';
 
 /** L1: backoffs reach ten minutes, and the last one may have just begun. */
@@ -24,6 +33,8 @@ const CONVERGENCE: Millis = 25 * MINUTE;
 /** What a person changed last may be noticed so late (a password by its 30 s cache); then nothing may happen for a while. */
 const SETTLING: Millis = 65 * SECOND;
 const QUIET: Millis = 70 * SECOND;
+/** L4: an edit of one cluster is carried out within this, whatever another one does. */
+const NEIGHBOUR: Millis = 8 * SECOND;
 /** L2: effects per member and wish that are enough for anything. */
 const EFFECTS_EACH = 16;
 
@@ -142,6 +153,8 @@ class Run {
         `not converged ${CONVERGENCE / MINUTE} minutes after calm: ${this.#unsettled()}`,
       );
     this.#checkEffects(this.#effects - before);
+    await this.#sickNeighbour(going);
+    if (!going()) return;
     await this.#staysQuiet(going);
     if (!going()) return;
     this.blocks = objectsOf(this.#world, 'MongoDB').flatMap((object) => blockOf(object) ?? []);
@@ -193,6 +206,33 @@ class Run {
     return healthy === membersWanted(object) && primary !== null
       ? null
       : `is called Ready with ${healthy} healthy members`;
+  }
+
+  // ── L4 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** L4: while one cluster's members answer nothing, what is wanted of another is done as if it were alone. */
+  async #sickNeighbour(going: () => boolean): Promise<void> {
+    const { people, scenario } = this.stage;
+    const world = this.#world;
+    const good = objectsOf(world, 'MongoDB').filter((object) => statusOf(object)?.phase === 'Ready');
+    const [sick, well] = good;
+    if (sick === undefined || well === undefined || good.some((object) => blockOf(object) !== null)) return;
+    world.hanging = sick.metadata.uid;
+    world.tell('NEIGHBOUR', `${sick.metadata.name} answers nothing`);
+    for (const { metadata } of [sick, well]) {
+      const plan = scenario.clusters.find(({ name }) => name === metadata.name);
+      const edit = { kind: 'roles', name: 'neighbour', at: 0, cluster: metadata.name } as const;
+      if (plan !== undefined) people.edit(edit, plan);
+    }
+    await world.timeline.run(world.timeline.now + NEIGHBOUR, going);
+    const now = clusterNamed(world, well.metadata.name);
+    const status = now === null ? null : statusOf(now);
+    if (status?.phase !== 'Ready' || status.observedGeneration !== now?.metadata.generation)
+      world.narrator.fail('L4', `${well.metadata.name} waits for ${sick.metadata.name}: ${status?.message}`);
+    world.hanging = null;
+    world.tell('NEIGHBOUR', `${sick.metadata.name} answers again`);
+    if (going() && !(await this.#settle(world.timeline.now + CONVERGENCE, going)) && going())
+      world.narrator.fail('L1', `not converged after a neighbour was well again: ${this.#unsettled()}`);
   }
 
   // ── L2 ─────────────────────────────────────────────────────────────────────────────────────────────────────────

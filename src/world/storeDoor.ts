@@ -19,6 +19,8 @@ export interface DoorOptions {
   /** One arrow of the executor's chain was reached; false: the process died here. */
   readonly arrow: (what: string) => boolean;
   readonly alive: () => boolean;
+  /** The process stands still until then. */
+  readonly stalledUntil: () => Millis;
   /** Ends of the watches that are open. */
   readonly feeds: Set<() => void>;
   /** Told what was really committed. */
@@ -52,6 +54,8 @@ export function storeDoor(options: DoorOptions): Store {
     const write = WRITES.has(name);
     const { millis, fails, full } = fate(write);
     if (millis > 0) await wait(timeline, millis);
+    const stalled = options.stalledUntil() - timeline.now;
+    if (stalled > 0) await wait(timeline, stalled);
     if (!alive()) return never();
     if (full && write) throw new BelayError('StoreFull', 'no space left for the store', { retry: 'later' });
     if (fails === 'before') throw unavailable();

@@ -5,6 +5,7 @@ import type { HostOperation } from '../engine/ports.ts';
 import type { Fate as RequestFate } from './channel.ts';
 import type { ControlPlane } from './controlPlane.ts';
 import type { Fault, Meddling, Rates } from './faults.ts';
+import { foreignVolume } from './foreign.ts';
 import type { Machine } from './machine.ts';
 import { plainConfig } from './observer.ts';
 import type { Fate as OperationFate } from './operations.ts';
@@ -106,7 +107,10 @@ export class Storm implements Weather {
   end(): void {
     this.calm = true;
     for (const undo of [...this.#undo]) undo();
-    for (const plane of this.#world.planes) plane.start();
+    for (const plane of this.#world.planes) {
+      plane.spare();
+      plane.start();
+    }
     this.#world.tell('CALM', 'faults are over');
   }
 
@@ -128,6 +132,8 @@ export class Storm implements Weather {
       case 'slowHost':
       case 'staleLooks':
       case 'processKill':
+      case 'runtimeGone':
+      case 'foreignVolume':
         this.#onHost(fault, world.machines.get(fault.host) as Machine);
         return;
       case 'cutAgent':
@@ -144,6 +150,9 @@ export class Storm implements Weather {
         return;
       case 'planeKill':
         world.planes[fault.plane]?.kill('by force');
+        return;
+      case 'planeStall':
+        world.planes[fault.plane]?.stall(fault.millis);
         return;
       case 'clockJump': {
         const plane = world.planes[fault.plane];
@@ -187,8 +196,22 @@ export class Storm implements Weather {
         runs[fault.which % Math.max(1, runs.length)]?.mongod.kill();
         return;
       }
+      case 'runtimeGone':
+        this.#removeRuntime(machine, fault.which);
+        return;
+      case 'foreignVolume':
+        foreignVolume(machine, `${fault.cluster}-${this.#rng.below(3)}`);
+        return;
       default:
     }
+  }
+
+  /** Somebody removes a service by hand; its volume stays. */
+  #removeRuntime(machine: Machine, which: number): void {
+    const ids = [...machine.disk.services.keys()];
+    const id = ids[which % Math.max(1, ids.length)];
+    if (id !== undefined && machine.disk.services.get(id)?.owner?.installation === 'world')
+      machine.agent?.removeByHand(id);
   }
 
   #cutAgent(plane: ControlPlane | undefined, host: string, millis: Millis, silently: boolean): void {

@@ -1,6 +1,7 @@
 /** Keeps one database process of a host as its snapshot says, by the rules of the agent's own supervisor. */
+import { X509Certificate } from 'node:crypto';
 import { type Millis, SECOND } from '../base/units.ts';
-import type { MemberSnapshot, ProcessFacts } from '../clusters/index.ts';
+import type { MemberFacts, MemberSnapshot, ProcessFacts } from '../clusters/index.ts';
 import type { Machine, Run, ServiceRecord } from './machine.ts';
 import { type Exit, Mongod } from './mongod.ts';
 
@@ -176,6 +177,7 @@ export class Supervisor {
       configVersion: snapshot.configVersion,
       inputs: inputsOf(snapshot, record),
       confirmed: false,
+      certificate: certificateOf(snapshot),
     });
     this.#outside.changed();
   }
@@ -235,6 +237,21 @@ export class Supervisor {
     this.#closed = true;
     this.#cancelStart();
   }
+}
+
+/** Parsing costs; equal certificates are read once. */
+const CERTIFICATES = new Map<string, NonNullable<MemberFacts['certificate']>>();
+
+function certificateOf(snapshot: MemberSnapshot): MemberFacts['certificate'] {
+  const pem = snapshot.certificatePem.reveal();
+  const known = CERTIFICATES.get(pem);
+  if (known !== undefined) return known;
+  const { validTo, fingerprint256 } = new X509Certificate(pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')));
+  const fingerprint = `sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`;
+  const facts = { notAfter: Date.parse(validTo), fingerprint };
+  if (CERTIFICATES.size > 1000) CERTIFICATES.clear();
+  CERTIFICATES.set(pem, facts);
+  return facts;
 }
 
 const sameRun = (run: Run, { snapshot, record }: Extract<Goal, { kind: 'run' }>): boolean =>

@@ -58,6 +58,8 @@ export class World {
   readonly weather: Weather;
   readonly listening: Map<string, Mongod> = new Map();
   readonly mutation: Mutation;
+  /** The cluster whose members answer nothing (L4). */
+  hanging: string | null = null;
   #sets = 0;
 
   constructor(options: WorldOptions) {
@@ -178,6 +180,7 @@ export class World {
       mutation: this.mutation,
       requestFate: (host, what) => this.weather.request(host, what),
       storeFate: (write) => this.weather.store(write),
+      hangs: ({ serviceId, clusterUid }) => this.#hangs(serviceId, clusterUid),
       arrows: () => this.weather.arrows(),
       died: (plane, where) => {
         this.tell(plane.name, `dies ${where}`);
@@ -189,6 +192,15 @@ export class World {
         for (const watcher of this.watchers) watcher.born?.(plane, provider);
       },
     });
+  }
+
+  #hangs(serviceId: string | undefined, clusterUid: string | undefined): boolean {
+    if (this.hanging === null) return false;
+    if (clusterUid === this.hanging) return true;
+    for (const machine of this.machines.values()) {
+      if (machine.disk.services.get(serviceId ?? '')?.owner?.clusterUid === this.hanging) return true;
+    }
+    return false;
   }
 
   #logged(plane: string, level: string, message: string, fields: unknown): void {

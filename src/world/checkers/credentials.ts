@@ -13,9 +13,11 @@ export const credentials: Checker = ({ world }) => ({
     for (const machine of world.machines.values())
       for (const { owner } of machine.disk.services.values()) if (owner !== null) uids.add(owner.clusterUid);
     for (const uid of uids) {
-      if (configOf(world, uid) === null) continue;
+      const config = configOf(world, uid);
+      if (config === null) continue;
+      const known = new Set(config.members.map((member) => member.host));
       const running = membersOf(world, uid).flatMap(({ mongod }) =>
-        mongod?.phase === 'listening' ? [mongod] : [],
+        mongod?.phase === 'listening' && known.has(mongod.host) ? [mongod] : [],
       );
       for (const a of running) {
         for (const b of running) {
