@@ -201,7 +201,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       const { object, state } = subject;
       // Taken before the reading: what changed while it was taken shows at the next look.
       if (plan.converged && basis !== null)
-        pass.memory.rest = { object, state, basis, until: now + REST_LIMIT };
+        pass.memory.rest = { object, state, basis, until: this.#steady() + REST_LIMIT };
       return result;
     }
     const latest = await this.#latest(pass);
@@ -219,7 +219,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const until = provider.expecting?.(this.#subject(pass)) ?? null;
     if (until !== null && until > now) return until;
     const { rest } = memory;
-    if (rest === null || now >= rest.until || rest.state !== memory.state) return null;
+    if (rest === null || this.#steady() >= rest.until || rest.state !== memory.state) return null;
     if (rest.object !== object && askedForMore({ before: rest.object, after: object })) return null;
     memory.rest = { ...rest, object };
     const basis = provider.basis?.(this.#subject(pass)) ?? null;
@@ -245,13 +245,22 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     memory.over.push(...over.map((id) => superseded(id, now, 'its end was observed')));
   }
 
-  /** Until when a step is held back: its effect is not visible yet, or its outcome is unknown. */
+  /**
+   * Until when, on the wall clock, a step is held back: its effect is not visible yet, or its outcome is unknown. It is
+   * measured on the clock that never jumps, so that one set back holds nothing up.
+   */
   #heldUntil({ memory }: Pass<State, Step>, step: Step): Millis {
-    return Math.max(memory.open.notBefore(step), memory.settling.get(JSON.stringify(step)) ?? 0);
+    const until = Math.max(memory.open.notBefore(step), memory.settling.get(JSON.stringify(step)) ?? 0);
+    return this.#options.clock.now() + until - this.#steady();
+  }
+
+  #steady(): Millis {
+    const { clock } = this.#options;
+    return clock.monotonic?.() ?? clock.now();
   }
 
   #settle({ memory }: Pass<State, Step>, step: Step): void {
-    const now = this.#options.clock.now();
+    const now = this.#steady();
     for (const [known, until] of memory.settling) if (until <= now) memory.settling.delete(known);
     memory.settling.set(JSON.stringify(step), now + SETTLE);
   }
@@ -441,7 +450,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     );
     for (const { item, effect } of ended) {
       this.#settle(pass, item.step);
-      if (effect.outcome.kind === 'unknown') memory.open.unknown(item, now);
+      if (effect.outcome.kind === 'unknown') memory.open.unknown(item, this.#steady());
       else memory.open.closed(item);
     }
     return forget;

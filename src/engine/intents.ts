@@ -54,7 +54,7 @@ export class OpenIntents<Step extends AnyStep> {
     return { id: `${uid}/${step.kind}/${this.#target(step)}/${effort()}`, step, isNew: true };
   }
 
-  /** When the step may be sent again after an unknown outcome; 0 when it was not sent yet. */
+  /** When the step may be sent again after an unknown outcome, on the clock `unknown` was told; 0 when it was not sent yet. */
   notBefore(step: Step): Millis {
     const open = this.#open.get(this.#key(step));
     return open !== undefined && equalValues(open.step, plain(step)) ? open.notBefore : 0;

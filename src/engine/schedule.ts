@@ -9,6 +9,7 @@ interface Row {
 
 /** Calls `due(key)` at the key's time; a key has one time, the earliest asked for. */
 export class Schedule {
+  // Kept on a clock that never jumps: one set back by an hour must not hold up work for an hour.
   readonly #clock: Clock;
   readonly #due: (key: string) => void;
   readonly #times = new Map<string, Millis>();
@@ -24,7 +25,9 @@ export class Schedule {
     return this.#times.has(key);
   }
 
-  set(key: string, at: Millis): void {
+  /** `at` is on the wall clock. */
+  set(key: string, wallTime: Millis): void {
+    const at = this.#steady() + wallTime - this.#clock.now();
     const known = this.#times.get(key);
     if (known !== undefined && known <= at) return;
     this.#times.set(key, at);
@@ -43,16 +46,21 @@ export class Schedule {
     this.#heap.length = 0;
   }
 
+  #steady(): Millis {
+    return this.#clock.monotonic?.() ?? this.#clock.now();
+  }
+
   #arm(): void {
     const first = this.#heap[0];
     if (first === undefined || (this.#timer !== null && this.#timer.at <= first.at)) return;
     this.#timer?.cancel();
-    this.#timer = { at: first.at, cancel: this.#clock.at(first.at, () => this.#ring()) };
+    const wait = Math.max(0, first.at - this.#steady());
+    this.#timer = { at: first.at, cancel: this.#clock.at(this.#clock.now() + wait, () => this.#ring()) };
   }
 
   #ring(): void {
     this.#timer = null;
-    const now = this.#clock.now();
+    const now = this.#steady();
     for (let first = this.#heap[0]; first !== undefined && first.at <= now; first = this.#heap[0]) {
       pop(this.#heap);
       if (this.#times.get(first.key) !== first.at) continue;

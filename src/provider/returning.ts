@@ -21,18 +21,23 @@ export class Returning {
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#startedAt = clock.now();
+    this.#startedAt = this.#steady();
     this.#until = this.#startedAt + FIRST;
   }
 
   /** Until when agents are expected, as it looks now; it lies in the past once all is told. */
   get until(): Millis {
-    return this.#until;
+    return this.#clock.now() + this.#until - this.#steady();
+  }
+
+  /** A clock that is set back must not hold up a whole control plane. */
+  #steady(): Millis {
+    return this.#clock.monotonic?.() ?? this.#clock.now();
   }
 
   /** A host's channel was opened; one that was heard of before is not coming back any more. */
   heard(host: string): void {
-    const now = this.#clock.now();
+    const now = this.#steady();
     if (now >= this.#until || this.#hosts.has(host)) return;
     this.#hosts.add(host);
     this.#until = Math.min(Math.max(this.#until, now + GAP), this.#startedAt + LONGEST);

@@ -56,7 +56,7 @@ export class ServiceLists {
 
   #list(host: string, fresh: boolean): Known | Promise<Known> {
     const known = this.#known.get(host);
-    if (!fresh && known !== undefined && this.#clock.now() < known.until) return known;
+    if (!fresh && known !== undefined && this.#steady() < known.until) return known;
     const asked = fresh ? undefined : this.#asking.get(host);
     return asked ?? this.#ask(host);
   }
@@ -74,6 +74,11 @@ export class ServiceLists {
     return asking;
   }
 
+  /** A clock that is set back must not keep old answers alive. */
+  #steady(): Millis {
+    return this.#clock.monotonic?.() ?? this.#clock.now();
+  }
+
   async #answer(host: string): Promise<Known> {
     const asked = this.#platform.services([host]);
     try {
@@ -83,11 +88,11 @@ export class ServiceLists {
         `services of ${host}`,
         asked,
       );
-      if (!unreachable.includes(host)) return { items, until: this.#clock.now() + LIFE };
+      if (!unreachable.includes(host)) return { items, until: this.#steady() + LIFE };
     } catch (failure) {
       const error = asBelayError(failure);
       this.#log.warn('services could not be listed', { host, code: error.code, error: error.message });
     }
-    return { items: null, until: this.#clock.now() + SILENCE };
+    return { items: null, until: this.#steady() + SILENCE };
   }
 }

@@ -1,7 +1,7 @@
 /** What every planner gets and gives. */
 import type { Millis } from '../../base/units.ts';
 import type { MemberView } from '../interpret.ts';
-import { REQUEUE_PENDING } from '../limits.ts';
+import { REQUEUE_PENDING, RETRY_CAP } from '../limits.ts';
 import { retryOf } from '../state.ts';
 import type { BlockReason, Decision, Desired, Observed, Reason, State, Step, WaitReason } from '../types.ts';
 
@@ -55,10 +55,14 @@ export const blocked = (
 /** Until when to wait for something that an event will most likely announce sooner (A7.2). */
 export const soon = (scene: Scene): Millis => scene.now + REQUEUE_PENDING;
 
+/** No wait is longer than the cap: one that seems to be was begun on a clock that was set back since. */
+export const isDue = ({ nextTryAt }: { readonly nextTryAt: Millis }, now: Millis): boolean =>
+  nextTryAt <= now || nextTryAt - now > RETRY_CAP;
+
 /** A3: the wait for an action's next try, or null when it may be tried now. */
 export function backingOff(scene: Scene, action: string, target: string): Decision | null {
   const retry = retryOf(scene.state, action, target);
-  if (retry === null || retry.nextTryAt <= scene.now) return null;
+  if (retry === null || isDue(retry, scene.now)) return null;
   const times = retry.failures === 1 ? 'failed once' : `failed ${retry.failures} times`;
   return wait('Backoff', retry.nextTryAt, `${action} of ${target} ${times}: ${retry.message}`, target);
 }

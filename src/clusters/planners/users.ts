@@ -3,7 +3,7 @@ import { retryOf } from '../state.ts';
 import { connectionString } from '../topology.ts';
 import type { Decision, Desired, DesiredUser, ReplicaSetState, State, Step } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
-import { act, backingOff, blocked, type Planner, type Scene, verdict, wait } from './planner.ts';
+import { act, backingOff, blocked, isDue, type Planner, type Scene, verdict, wait } from './planner.ts';
 
 /** The oldest binary among the members: what users and roles must fit while an upgrade is under way. */
 export function oldestVersion(state: Pick<State, 'members'>, desired: Pick<Desired, 'version'>): string {
@@ -51,7 +51,7 @@ function systemUsers(scene: Scene, set: ReplicaSetState): Decision | null {
       `set the userAdmin password of ${set.name} back, or restore its secret, then: belay apply the same file again`,
     );
   }
-  if (retry !== null && retry.nextTryAt > scene.now)
+  if (retry !== null && !isDue(retry, scene.now))
     return wait('RepairRetrying', retry.nextTryAt, `system users of ${set.name}: ${retry.message}`);
   const step: Step = { kind: 'reconcileSystemUsers', replicaSet: set.name, via: primary.member.name };
   return act(
