@@ -97,7 +97,7 @@ test('a converged object is not read again while all its reading was made of is 
   expect(readings).toBe(before + 1);
   basis = null;
   await clock.advance(30 * SECOND);
-  expect(readings).toBe(before + 2);
+  expect([before + 2, before + 3], 'looks are spread by identity').toContain(readings);
   basis = [part];
   await clock.advance(60 * SECOND);
   const rested = readings;
