@@ -56,14 +56,19 @@ export function nextTlsMode(current: readonly TlsMode[], wanted: TlsMode): TlsMo
 /**
  * What all members are to run now. Before the set is initiated the spec's mode is reached directly (STK-11). Afterwards the
  * next phase begins only when no member is under way in this one, unless that member is down and the way may lead back
- * (`stuck`, STK-04).
+ * (`stuck`, STK-04). `settling`: a member of the set was given this phase and does not run with it yet (S12).
  */
-export function goalOf(state: Pick<State, 'members' | 'replicaSets'>, desired: Desired, stuck = false): Goal {
+export function goalOf(
+  state: Pick<State, 'members' | 'replicaSets'>,
+  desired: Desired,
+  stuck = false,
+  settling = false,
+): Goal {
   const initiated = !state.replicaSets.every(untouched);
   const current = initiated
     ? state.members.flatMap((m) => (m.activated === null ? [] : [m.activated.tlsMode]))
     : [];
-  const underWay = state.members.some((m) => m.stage === 'reloading' || m.stage === 'upgrading');
+  const underWay = settling || state.members.some((m) => m.stage === 'reloading' || m.stage === 'upgrading');
   const together = current.every((mode) => mode === current[0]);
   const tlsMode =
     underWay && together && !stuck && current[0] !== undefined

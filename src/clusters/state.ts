@@ -417,6 +417,7 @@ function learnVanished(state: State, observed: Observed): State {
       serviceId: null,
       deployedVersion: null,
       activated: null,
+      ...(state.replicaSets.every(untouched) ? { port: null } : {}),
     });
   }
   return next;
@@ -516,13 +517,15 @@ function isBack(view: MemberView, all: readonly MemberView[]): boolean {
 
 /** The goal of this spec and phase; a new one gets a new version (A9.1). */
 function learnGoal(state: State, desired: Desired, observed: Observed): State {
-  const stuck = views(state, observed).some(
-    (v) =>
-      v.member.stage === 'reloading' &&
-      v.facts !== null &&
-      (v.facts.process.kind === 'exited' || v.facts.configError !== null),
+  const all = views(state, observed);
+  const isDown = (v: MemberView): boolean =>
+    v.facts !== null && (v.facts.process.kind === 'exited' || v.facts.configError !== null);
+  const stuck = all.some((v) => v.member.stage === 'reloading' && isDown(v));
+  // What a member was given is not yet what it runs with; others speak to it as soon as the set knows it.
+  const settling = all.some(
+    (v) => v.member.activated !== null && configRowOf(v, all) !== null && !runsItsSnapshot(v) && !isDown(v),
   );
-  const goal = goalOf(state, desired, stuck);
+  const goal = goalOf(state, desired, stuck, settling);
   if (state.goal?.hash === goal.hash) return state;
   return {
     ...state,
