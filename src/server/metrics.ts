@@ -22,7 +22,8 @@ export function makeMetrics(parts: {
 }): Metrics {
   const { engine, agents, store } = parts;
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry, prefix: 'belay_' });
+  // A finer clock for the lag of the event loop would be most of what an idle control plane does.
+  collectDefaultMetrics({ register: registry, prefix: 'belay_', eventLoopMonitoringPrecision: 100 });
   const add = adders(registry);
   engineMetrics(engine.metrics, add);
   add.several('belay_clusters', 'Databases by phase', 'phase', () => phases(engine.informer));
