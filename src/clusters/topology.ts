@@ -56,13 +56,19 @@ export function configRow(member: MemberState, wanted: DesiredMember, host: stri
   };
 }
 
-/** The configuration a new set is initiated with: all configured members at once (A5.1). */
+/** A member the spec says nothing of. */
+const PLAIN: DesiredMember = { votes: 1, priority: 1, hidden: false, secondaryDelaySecs: 0, tags: {} };
+
+/**
+ * The configuration a new set is initiated with: all configured members at once (A5.1). One that the spec has no place
+ * for any more since an initiation was sent is part of it all the same, and leaves when the set runs.
+ */
 export function initialConfig(state: State, desired: Desired): ReplSetConfig | null {
   const members: ConfigMember[] = [];
   for (const member of stayingMembers(state)) {
     const host = memberHost(member);
-    const wanted = wantedMember(state, desired, member);
-    if (host === null || wanted === null) return null;
+    const wanted = wantedMember(state, desired, member) ?? PLAIN;
+    if (host === null) return null;
     members.push(configRow(member, wanted, host));
   }
   return { _id: replicaSetName(desired), version: 1, members };
