@@ -24,8 +24,7 @@ const EXCUSES: Readonly<Record<string, Excuse>> = {
   CredentialRepairRequired: (stage) => stage.storm.meddled.has('changeAdmin'),
   // Users cannot be applied with a login that somebody changed.
   KeepsFailing: (stage) => stage.storm.meddled.has('changeAdmin'),
-  // A port that only somebody else's service has.
-  PortTaken: (stage) => stage.scenario.clusters.some(({ squatted }) => squatted),
+  PortTaken: lostItsPort,
   NoExecutables: (stage, object) =>
     stage.scenario.hosts.some(({ versions }) => !versions.includes(specOf(object).version ?? '')),
   SnapshotRejected: (stage, object) => wished(stage, object, 'config'),
@@ -36,3 +35,15 @@ const EXCUSES: Readonly<Record<string, Excuse>> = {
 /** Whether this block tells the truth about the world. */
 export const excused = (stage: Stage, object: StoredObject, reason: string): boolean =>
   EXCUSES[reason]?.(stage, object) ?? false;
+
+/** A volume of ours lies on a machine without its runtime, beside a service of somebody else. */
+function lostItsPort({ world }: Stage, object: StoredObject): boolean {
+  const { uid } = object.metadata;
+  return [...world.machines.values()].some(({ disk }) => {
+    const services = [...disk.services.values()];
+    const idle = [...disk.volumes.values()].some(
+      ({ id, owner }) => owner?.clusterUid === uid && !services.some(({ volumeId }) => volumeId === id),
+    );
+    return idle && services.some(({ owner }) => owner?.clusterUid !== uid);
+  });
+}

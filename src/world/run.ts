@@ -28,8 +28,8 @@ import {
 } from './truth.ts';
 import { World } from './world.ts';
 
-/** L1: backoffs reach ten minutes, and the last one may have just begun. */
-const CONVERGENCE: Millis = 25 * MINUTE;
+/** L1: a few failures make waits of minutes; a rolling change of seven members takes three or four. */
+const CONVERGENCE: Millis = 12 * MINUTE;
 /** What a person changed last may be noticed so late (a password by its 30 s cache); then nothing may happen for a while. */
 const SETTLING: Millis = 65 * SECOND;
 const QUIET: Millis = 70 * SECOND;
@@ -215,7 +215,8 @@ class Run {
     const { people, scenario } = this.stage;
     const world = this.#world;
     const good = objectsOf(world, 'MongoDB').filter((object) => statusOf(object)?.phase === 'Ready');
-    const [sick, well] = good;
+    const [sick, well] = good.filter(({ metadata }) => metadata.deletionTimestamp === null);
+    if (this.stage.storm.meddled.has('changeAdmin')) return;
     if (sick === undefined || well === undefined || good.some((object) => blockOf(object) !== null)) return;
     world.hanging = sick.metadata.uid;
     world.tell('NEIGHBOUR', `${sick.metadata.name} answers nothing`);

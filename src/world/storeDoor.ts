@@ -59,6 +59,8 @@ export function storeDoor(options: DoorOptions): Store {
     if (!alive()) return never();
     if (full && write) throw new BelayError('StoreFull', 'no space left for the store', { retry: 'later' });
     if (fails === 'before') throw unavailable();
+    // Leases live on the store's own clock, as on a database server's: the holders' clocks may differ.
+    if (name === 'acquireLeases') args[3] = timeline.now;
     const result = await method(...args);
     if (name === 'commit') committed(args[0] as Batch);
     if (arrowed && !arrow(`after ${name}`)) return never();

@@ -31,7 +31,10 @@ export const volumes: Checker = ({ world, people }) => {
       if (object === null || object.metadata.deletionTimestamp !== null) return;
       const config = configOf(world, clusterUid);
       const address = addresses.get(`${machine.name}/${volumeId}`);
-      if (config?.members.some((m) => m.host === address)) return fail('its member is in the configuration');
+      // A name that another member has by now says nothing about this one.
+      const taken = [...machine.disk.services.values()].some((s) => `${s.address}:${s.port}` === address);
+      if (!taken && config?.members.some((m) => m.host === address))
+        return fail('its member is in the configuration');
       const smaller = people.wishes.some(
         ({ cluster, what }) => what === 'members' && cluster === object.metadata.name,
       );
