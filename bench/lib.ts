@@ -39,6 +39,22 @@ export function measured(
   return { name, value: round(value), unit, baseline: null, ratio: null, target, ok, detail };
 }
 
+/** A number that must be zero. */
+export const none = (
+  name: string,
+  value: number,
+  detail: Readonly<Record<string, unknown>>,
+): BenchResult => ({
+  name,
+  value,
+  unit: '',
+  baseline: null,
+  ratio: null,
+  target: '0',
+  ok: value === 0,
+  detail,
+});
+
 /** A number against a baseline. `ratioAtMost` and `ratioAtLeast` are its targets. */
 export function compared(
   name: string,
@@ -166,12 +182,35 @@ export const load = (): number => Number(readFileSync('/proc/loadavg', 'utf8').s
 /** Progress for whoever waits; results go to standard output. */
 export const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** Values of a metric of a control plane by label value; without labels under ''. */
-export function metricValues(text: string, name: string): ReadonlyMap<string, number> {
-  const values = new Map<string, number>();
-  for (const line of text.split('\n')) {
-    const match = new RegExp(`^${name}(?:\\{\\w+="([^"]*)"\\})? (\\S+)$`).exec(line);
-    if (match) values.set(match[1] ?? '', Number(match[2]));
-  }
-  return values;
+/** What benchmarks look at of a control plane's metrics. */
+export interface ControlPlaneMetrics {
+  readonly converged: number;
+  /** Hosts whose channel is open. */
+  readonly connected: number;
+  readonly storeWrites: number;
+  /** The part of them that passes made. */
+  readonly passWrites: number;
+  /** The part of them that renewed leases. */
+  readonly renewals: number;
+  readonly passes: number;
+}
+
+export async function metricsOf(server: {
+  readonly url: string;
+  readonly token: string;
+}): Promise<ControlPlaneMetrics> {
+  const answer = await fetch(`${server.url}/metrics`, {
+    headers: { authorization: `Bearer ${server.token}` },
+  });
+  const text = await answer.text();
+  const one = (metric: string): number =>
+    Number(new RegExp(`^${metric} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN);
+  return {
+    converged: one('belay_engine_converged'),
+    connected: one('belay_hosts_connected'),
+    storeWrites: one('belay_store_writes'),
+    passWrites: one('belay_engine_pass_writes'),
+    renewals: one('belay_lease_renewals'),
+    passes: one('belay_engine_passes'),
+  };
 }
