@@ -145,7 +145,8 @@ function drawOne(rng: Rng, kind: FaultKind['kind'], context: FaultContext): Faul
     case 'planeKill':
       return { kind, plane };
     case 'planeStall':
-      return { kind, plane, millis };
+      // Longer than a lease lives, or it is no more than a slow store.
+      return { kind, plane, millis: 5 * SECOND + rng.below(20 * SECOND) };
     case 'runtimeGone':
       return { kind, host, which: rng.below(7) };
     case 'foreignVolume':

@@ -16,16 +16,8 @@ import { drawScenario, type Scenario } from './scenario.ts';
 import type { Stage } from './stage.ts';
 import { Storm } from './storm.ts';
 import { BEGIN } from './timeline.ts';
-import {
-  clusterNamed,
-  isHealthy,
-  membersOf,
-  membersWanted,
-  objectsOf,
-  primaryOf,
-  specOf,
-  statusOf,
-} from './truth.ts';
+import { clusterNamed, membersOf, objectsOf, specOf, statusOf } from './truth.ts';
+import { differs } from './wanted.ts';
 import { World } from './world.ts';
 
 /** L1: a few failures make waits of minutes; a rolling change of seven members takes three or four. */
@@ -201,11 +193,8 @@ class Run {
       return left.length === 0 ? null : `is called Suspended with ${left.length} runtimes`;
     }
     if (status.phase !== 'Ready') return `is ${shown}`;
-    const primary = primaryOf(this.#world, uid);
-    const healthy = membersOf(this.#world, uid).filter(({ mongod }) => isHealthy(mongod, primary)).length;
-    return healthy === membersWanted(object) && primary !== null
-      ? null
-      : `is called Ready with ${healthy} healthy members`;
+    const why = differs(this.#world, object);
+    return why === null ? null : `is called Ready though ${why}`;
   }
 
   // ── L4 ─────────────────────────────────────────────────────────────────────────────────────────────────────────

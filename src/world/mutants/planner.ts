@@ -193,6 +193,55 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
       }),
   },
   {
+    name: 'says-done',
+    bug: 'a user is called applied without being so',
+    caughtBy: ['L1'],
+    budget: 20,
+    from: 1,
+    make: () =>
+      brain((provider) => {
+        const { perform } = provider;
+        provider.perform = (step, subject, context) =>
+          step.kind === 'applyUser'
+            ? Promise.resolve({ outcome: { kind: 'done', result: {} } })
+            : perform(step, subject, context);
+      }),
+  },
+  {
+    name: 'keeps-users',
+    bug: 'a user whose document is gone stays in the database',
+    caughtBy: ['L1'],
+    budget: 60,
+    from: 1,
+    make: () =>
+      brain((provider) => {
+        const { perform } = provider;
+        provider.perform = (step, subject, context) =>
+          step.kind === 'dropUser'
+            ? Promise.resolve({ outcome: { kind: 'done', result: {} } })
+            : perform(step, subject, context);
+      }),
+  },
+  {
+    name: 'jumps-tls',
+    bug: 'a TLS mode is reached in one step instead of phase by phase',
+    caughtBy: ['S12'],
+    budget: 200,
+    from: 1,
+    make: () =>
+      brain((provider) => {
+        const { advance } = provider;
+        provider.advance = (subject, observed, now) => {
+          const state = advance(subject, observed, now);
+          const { tlsMode } = subject.desired;
+          const { goal } = state;
+          if (goal === null || goal.tlsMode === tlsMode || state.phase !== 'running') return state;
+          const hash = goal.hash.replace(`"tlsMode":"${goal.tlsMode}"`, `"tlsMode":"${tlsMode}"`);
+          return { ...state, goal: { tlsMode, hash } };
+        };
+      }),
+  },
+  {
     name: 'forgets-import',
     bug: 'an import whose answer was lost is done anew somewhere else',
     caughtBy: ['S10', 'L1', 'L2'],

@@ -109,17 +109,6 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
         }),
     }),
   },
-  {
-    name: 'forgets-outcomes',
-    bug: 'the record of what was done is not kept',
-    caughtBy: ['L1', 'L2', 'S10', 'S15', 'S16'],
-    budget: 10,
-    from: 1,
-    make: () =>
-      batches(({ outcomes, state, ...batch }) =>
-        outcomes === undefined || state === undefined ? { ...batch, ...(state ? { state } : {}) } : batch,
-      ),
-  },
 ];
 
 /** The world's seal, taken off. */
