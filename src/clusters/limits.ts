@@ -23,3 +23,5 @@ export const FIRST_PORT = 27017;
 export const ELECTION_PATIENCE: Millis = 15 * SECOND;
 /** The six hex digits of a hash shown to people are enough to tell snapshots apart; stored ones are whole. */
 export const MAX_VOTERS = 7;
+/** In place of an applied user's hash: the database may know it or not; it is dropped with its document all the same (USR-08). */
+export const UNCONFIRMED = '';

@@ -12,7 +12,7 @@ import {
   runsItsSnapshot,
   views,
 } from './interpret.ts';
-import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST } from './limits.ts';
+import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST, UNCONFIRMED } from './limits.ts';
 import { goalOf } from './snapshotInputs.ts';
 import { memberName, replicaSetName, untouched, wantedMember } from './topology.ts';
 import type {
@@ -179,6 +179,11 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
     case 'reload':
       // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
       return withMember(state, step.member, { stage: 'reloading' });
+    case 'applyUser': {
+      // Once it is sent the database may know it: a document that goes before the answer came must not leave it there.
+      if (state.users.some((u) => isUser(u, step.user))) return state;
+      return { ...state, users: [...state.users, { ...appliedUser(step), hash: UNCONFIRMED }] };
+    }
     case 'import':
     case 'deploy':
     case 'upgrade':

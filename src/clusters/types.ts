@@ -154,6 +154,7 @@ export interface AppliedUser {
   readonly uid: string;
   readonly username: string;
   readonly db: string;
+  /** What was applied; `UNCONFIRMED` while no answer has told that it was. */
   readonly hash: string;
 }
 

@@ -1,5 +1,12 @@
 /** How a MongoDBUser stands, from the cluster's pass it is part of (USR-11: always a reason, never a final-looking wait). */
-import { type AppliedUser, type Desired, type Plan, type State, userHash } from '../clusters/index.ts';
+import {
+  type AppliedUser,
+  type Desired,
+  type Plan,
+  type State,
+  UNCONFIRMED,
+  userHash,
+} from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import { connectionSecretName, type UserObject } from './userObjects.ts';
 
@@ -22,7 +29,9 @@ export function userStatus(
   plan: Plan,
 ): Readonly<Record<string, unknown>> {
   const { state } = cluster;
-  const applied = state.users.find((u) => u.uid === user.desired.uid && sameName(u, user)) ?? null;
+  const applied =
+    state.users.find((u) => u.uid === user.desired.uid && sameName(u, user) && u.hash !== UNCONFIRMED) ??
+    null;
   return statusOf(user.object, standing(user, applied, cluster, plan), applied, user);
 }
 

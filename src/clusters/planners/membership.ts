@@ -1,5 +1,13 @@
 import type { ConfigMember, ReplSetConfig } from '../facts.ts';
-import { configOf, isHealthy, type MemberView, majority, primaryOf, stateOf } from '../interpret.ts';
+import {
+  configOf,
+  isHealthy,
+  type MemberView,
+  majority,
+  primaryOf,
+  runsItsSnapshot,
+  stateOf,
+} from '../interpret.ts';
 import { LAG_LIMIT } from '../limits.ts';
 import { pendingOf } from '../state.ts';
 import { configRow, memberHost, untouched, wantedMember } from '../topology.ts';
@@ -201,6 +209,8 @@ const same = (a: ConfigMember, b: ConfigMember): boolean => {
 function promote(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   const syncing = members
     .filter((v) => v.member.stage === 'syncing' && rowOf(config, v.member) !== undefined)
+    // One that is being changed restarts: it may do so only as long as it has no vote (S1).
+    .filter((v) => pendingOf(scene.state, v.member.name) === null && runsItsSnapshot(v))
     .sort((a, b) => a.member.index - b.member.index);
   const ready = syncing.find(
     (v) => v.member.caughtUpSince !== null && v.member.caughtUpSince < scene.now && isHealthy(v, members),

@@ -1,4 +1,5 @@
 import { primaryOf } from '../interpret.ts';
+import { UNCONFIRMED } from '../limits.ts';
 import { retryOf } from '../state.ts';
 import { connectionString } from '../topology.ts';
 import type { Decision, Desired, DesiredUser, ReplicaSetState, State, Step } from '../types.ts';
@@ -162,7 +163,11 @@ function drops(scene: Scene): readonly Work[] {
       return (
         renamed &&
         scene.state.users.some(
-          (u) => u.uid === wanted.uid && u.username === wanted.username && u.db === wanted.db,
+          (u) =>
+            u.uid === wanted.uid &&
+            u.username === wanted.username &&
+            u.db === wanted.db &&
+            u.hash !== UNCONFIRMED,
         )
       );
     })
