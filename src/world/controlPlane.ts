@@ -137,6 +137,10 @@ export class ControlPlane {
     if (this.#life !== null) this.#life.arrows = null;
   }
 
+  get stalledUntil(): Millis {
+    return this.#stalledUntil;
+  }
+
   /** When something that is due now gets to this process. */
   #reached(): Millis {
     return Math.max(this.#options.timeline.now, this.#stalledUntil);

@@ -136,6 +136,11 @@ class Run {
     await timeline.run(BEGIN + scenario.calmAt, going);
     if (!going()) return;
     storm.end();
+    // A process that stands still does so for a while yet.
+    await timeline.run(
+      Math.max(timeline.now, ...this.#world.planes.map((plane) => plane.stalledUntil)),
+      going,
+    );
     const before = this.#effects;
     const settled = await this.#settle(timeline.now + CONVERGENCE, going);
     if (!going()) return;
@@ -193,7 +198,7 @@ class Run {
       return left.length === 0 ? null : `is called Suspended with ${left.length} runtimes`;
     }
     if (status.phase !== 'Ready') return `is ${shown}`;
-    const why = differs(this.#world, object);
+    const why = differs(this.stage, object);
     return why === null ? null : `is called Ready though ${why}`;
   }
 

@@ -1,11 +1,12 @@
 /** Whether the true world is what a document asks for: what "converged" means, seen from outside (L1, S15). */
 import type { StoredObject } from '../engine/ports.ts';
 import type { MongoDBUser } from '../model/index.ts';
+import type { Stage } from './stage.ts';
 import { isHealthy, membersOf, membersWanted, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
 import type { World } from './world.ts';
 
 /** What of a cluster that is called Ready is not as its document says; null: all of it is. */
-export function differs(world: World, object: StoredObject): string | null {
+export function differs({ world, storm }: Stage, object: StoredObject): string | null {
   const { uid } = object.metadata;
   const primary = primaryOf(world, uid);
   const members = membersOf(world, uid);
@@ -22,7 +23,8 @@ export function differs(world: World, object: StoredObject): string | null {
         : unlike(object, mongod.options, machine.disk.snapshots.get(record.id)?.userConfig);
     if (what !== null) return `${record.hostname} ${what}`;
   }
-  return userDiffers(world, object, primary.data.users);
+  // A user that a person dropped is not missed: only system users are looked after (A5.4).
+  return storm.meddled.has('dropAppUser') ? null : userDiffers(world, object, primary.data.users);
 }
 
 function unlike(
