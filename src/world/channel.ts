@@ -71,6 +71,8 @@ interface Entry {
   connection: number;
   /** What is under way ends when the connection does. */
   readonly open: Set<() => void>;
+  /** Messages that have come and are not taken yet. */
+  readonly inbox: (() => void)[];
   /** Messages on a way that is cut without anybody noticing: they arrive when it is whole again. */
   stuck: (() => void)[];
   /** Messages keep their order: nothing arrives before this. */
@@ -161,6 +163,7 @@ export class Channel implements Agents {
       members: new Map(),
       connection: 0,
       open: new Set(),
+      inbox: [],
       stuck: [],
       toAgent: 0,
       fromAgent: 0,
@@ -243,17 +246,26 @@ export class Channel implements Agents {
     }
     const { connection } = entry;
     entry.fromAgent = Math.max(entry.fromAgent, timeline.now + fabric.delay(host, name));
-    const arrive = (): void => {
-      if (this.#dead || entry.connection !== connection) return;
-      const reached = this.#options.reached();
-      if (reached > timeline.now) {
-        timeline.at(reached, arrive);
+    timeline.at(entry.fromAgent, () => {
+      entry.inbox.push(() => {
+        if (entry.connection === connection) take();
+      });
+      this.#read(entry);
+    });
+  }
+
+  /** Takes what has come, in order; a process that stands still takes nothing until it goes on. */
+  #read(entry: Entry): void {
+    const { timeline, reached } = this.#options;
+    while (!this.#dead && entry.inbox.length > 0) {
+      const at = reached();
+      if (at > timeline.now) {
+        timeline.at(at, () => this.#read(entry));
         return;
       }
       timeline.promised = true;
-      take();
-    };
-    timeline.at(entry.fromAgent, arrive);
+      entry.inbox.shift()?.();
+    }
   }
 
   #tell(change: AgentChange): void {
@@ -416,7 +428,8 @@ export class Channel implements Agents {
       };
       const send = (): void => {
         const usual = timeline.now + fabric.delay(name, host);
-        entry.toAgent = Math.min(Math.max(entry.toAgent, usual) + fate.heldMillis, usual + LONGEST_HOLD);
+        const held = Math.min(Math.max(entry.toAgent, usual) + fate.heldMillis, usual + LONGEST_HOLD);
+        entry.toAgent = Math.max(entry.toAgent, held);
         timeline.at(entry.toAgent, arrive);
         if (fate.doubled) timeline.at(entry.toAgent, arrive);
       };

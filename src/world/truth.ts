@@ -47,13 +47,13 @@ export function primaryOf(world: World, uid: string): Mongod | null {
   return best;
 }
 
-/** PRIMARY, or SECONDARY within the lag limit. */
+/** PRIMARY, or SECONDARY within the lag limit; without a primary nobody's lag is known, and unknown is not healthy. */
 export function isHealthy(mongod: Mongod | null, primary: Mongod | null): boolean {
   if (mongod === null || mongod.phase !== 'listening') return false;
   const { state } = mongod;
   if (state === 'PRIMARY') return true;
-  if (state !== 'SECONDARY') return false;
-  const ahead = primary?.machine.applied.op?.s ?? 0;
+  if (state !== 'SECONDARY' || primary === null) return false;
+  const ahead = primary.machine.applied.op?.s ?? 0;
   return ahead - (mongod.machine.applied.op?.s ?? 0) <= LAG_SECONDS;
 }
 
