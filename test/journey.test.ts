@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { systemClock } from '../src/server/clock.ts';
 import { openStore } from '../src/store/open.ts';
 import { replicaSet, user } from './support/documents.ts';
+import { insertSurely } from './support/insert.ts';
 import { kill, LONG, Stack } from './support/stack.ts';
 
 let stack: Stack;
@@ -61,7 +62,7 @@ test(
       const victim = stack.mongods()[round % 3];
       if (victim === undefined) throw new Error('no mongod');
       kill(victim);
-      await items().insertOne({ _id: (10 + round) as never });
+      await insertSurely(items(), { _id: (10 + round) as never });
       await stack.until(
         () => stack.mongods().length === 3 && !stack.mongods().includes(victim),
         'a new process',
@@ -85,7 +86,7 @@ test(
       'unknown',
       'unknown',
     ]);
-    await items().insertOne({ _id: 20 as never });
+    await insertSurely(items(), { _id: 20 as never });
     await stack.startAgent('local');
     await stack.untilReady('orders');
     expect([...stack.mongods()].sort()).toEqual(before);
@@ -105,7 +106,7 @@ test(
       ).items.length;
     const steps = await journal();
     stack.server.process.kill('SIGKILL');
-    await items().insertOne({ _id: 21 as never });
+    await insertSurely(items(), { _id: 21 as never });
     stack.server = await stack.startServer('server');
     await stack.untilReady('orders');
     expect([...stack.mongods()].sort()).toEqual(before);

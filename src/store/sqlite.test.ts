@@ -176,7 +176,8 @@ describe('SQLite alone', () => {
   });
 
   test('many writers at once let the loop turn, and closing waits for them', async () => {
-    const store = await open();
+    const dialect = await openSqlite(file, { clock, turn: 0 });
+    const store = await SqlStore.open(dialect, clock, STORE_LIMITS);
     let turns = 0;
     let busy = true;
     const count = (): void => {

@@ -41,6 +41,8 @@ export interface SqliteOptions {
   readonly clock: Clock;
   /** Instead of the usual ten seconds, for tests. */
   readonly lockPatience?: Millis;
+  /** How long transactions may follow one another before others get their turn on the loop. */
+  readonly turn?: Millis;
   /** Largest size of the file in pages of 4 KiB, for tests of a full disk. */
   readonly maxPages?: number;
 }
@@ -52,7 +54,8 @@ export async function openSqlite(path: string, options: SqliteOptions): Promise<
   const db = new Kysely<Tables>({
     dialect: {
       createAdapter: () => new SqliteAdapter(),
-      createDriver: () => new SqliteDriver(database, options.lockPatience ?? LOCK_PATIENCE),
+      createDriver: () =>
+        new SqliteDriver(database, options.lockPatience ?? LOCK_PATIENCE, options.turn ?? TURN),
       createIntrospector: (handle) => new SqliteIntrospector(handle),
       createQueryCompiler: () => new SqliteQueryCompiler(),
     },
@@ -116,10 +119,12 @@ class SqliteDriver implements Driver {
   readonly #database: Database;
   readonly #connection: SqliteConnection;
 
+  readonly #turn: Millis;
   #turnBegan: number | undefined;
 
-  constructor(database: Database, patience: Millis) {
+  constructor(database: Database, patience: Millis, turn: Millis) {
     this.#database = database;
+    this.#turn = turn;
     this.#connection = new SqliteConnection(database, patience);
   }
 
@@ -131,7 +136,7 @@ class SqliteDriver implements Driver {
       setImmediate(() => {
         this.#turnBegan = undefined;
       });
-    } else if (performance.now() - this.#turnBegan > TURN) await nextTurn();
+    } else if (performance.now() - this.#turnBegan > this.#turn) await nextTurn();
     return this.#connection;
   }
 
