@@ -2,6 +2,7 @@
 export { changeRemarks, type DesiredSource, desiredFrom, remarks, unsupportedFeatures } from './desired.ts';
 export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';
+export { advance } from './learn.ts';
 export * from './limits.ts';
 export { plan } from './plan.ts';
 export { oldestVersion, systemUsersHash, userHash } from './planners/users.ts';
@@ -16,7 +17,7 @@ export {
   type SnapshotInputs,
   snapshotInputs,
 } from './snapshotInputs.ts';
-export { advance, applyOutcome, initialState, memberOf, startStep, targetOf } from './state.ts';
+export { applyOutcome, initialState, memberOf, startStep, targetOf } from './state.ts';
 export { type EventDraft, eventsFor, type StatusInput, status } from './status.ts';
 export * from './topology.ts';
 export type * from './types.ts';

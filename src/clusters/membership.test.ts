@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
 import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
+import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
-import { advance, withMember } from './state.ts';
+import { withMember } from './state.ts';
 
 const withoutWaits = (lines: readonly string[]): readonly string[] =>
   lines.filter((l) => !l.startsWith('wait'));

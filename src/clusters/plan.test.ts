@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { desired, host, observed, placed, running, seen } from './fixtures.ts';
 import { guard } from './guard.ts';
+import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { preview } from './preview.ts';
-import { advance, applyOutcome, backoff, initialState, startStep } from './state.ts';
+import { applyOutcome, backoff, initialState, startStep } from './state.ts';
 import { connectionString } from './topology.ts';
 import type { Desired, Observed, State, TlsMode } from './types.ts';
 

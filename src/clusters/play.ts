@@ -3,10 +3,11 @@ import { expect } from 'vitest';
 import type { DatabaseFacts, MemberStateName, ReplSetConfig } from './facts.ts';
 import { facts, running, seen } from './fixtures.ts';
 import { guard } from './guard.ts';
+import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
-import { advance, applyOutcome, startStep } from './state.ts';
+import { applyOutcome, startStep } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
 import type { Desired, MemberState, Observed, ObservedMember, State, Step, TlsMode } from './types.ts';
 

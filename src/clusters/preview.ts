@@ -7,10 +7,11 @@ import type { Millis } from '../base/units.ts';
 import type { ConfigMember, DatabaseFacts, MemberFacts, ReplSetConfig, ServiceFacts } from './facts.ts';
 import { guard } from './guard.ts';
 import { configOf, views } from './interpret.ts';
+import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
-import { advance, applyOutcome, memberOf, startStep } from './state.ts';
+import { applyOutcome, memberOf, startStep } from './state.ts';
 import { hostPort, memberHost, serviceHostname } from './topology.ts';
 import type {
   BlockReason,

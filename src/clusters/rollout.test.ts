@@ -2,11 +2,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
+import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
 import { nextTlsMode } from './snapshotInputs.ts';
-import { advance, startStep } from './state.ts';
+import { startStep } from './state.ts';
 import { status } from './status.ts';
 import type { Observed, Step, TlsMode } from './types.ts';
 

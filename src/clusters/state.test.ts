@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { DatabaseFacts } from './facts.ts';
 import { desired, observed, placed, running, seen } from './fixtures.ts';
-import { advance, applyOutcome, initialState, retryOf, startStep, withMember } from './state.ts';
+import { advance } from './learn.ts';
+import { applyOutcome, initialState, retryOf, startStep, withMember } from './state.ts';
 import { status } from './status.ts';
 import type { Observed, State, Step } from './types.ts';
 

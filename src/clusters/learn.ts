@@ -1,0 +1,296 @@
+/** What the record learns from readings. Pure reducers; they replace every field they own (A2.5, A7.5). */
+import { unreachable } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import type { OperationFacts } from './facts.ts';
+import {
+  configRowOf,
+  initiated,
+  isHealthy,
+  type MemberView,
+  primaryOf,
+  replicaSetIds,
+  runsItsSnapshot,
+  views,
+} from './interpret.ts';
+import { goalOf } from './snapshotInputs.ts';
+import {
+  memberOf,
+  pendingOf,
+  plannedMember,
+  withFailure,
+  withMember,
+  withoutPending,
+  withoutRetry,
+  withReplicaSet,
+} from './state.ts';
+import { replicaSetName, untouched, wantedMember } from './topology.ts';
+import type { Desired, MemberState, Observed, PendingOperation, State } from './types.ts';
+
+/**
+ * What the record learns from a reading, before anything is planned: finished infrastructure operations, members that
+ * became healthy, the set's identity, the phase. Pure; an unchanged world gives the same object back, so nothing is written.
+ */
+export function advance(state: State, desired: Desired, observed: Observed, now: Millis): State {
+  let next = state;
+  // One thing learnt leads to the next: a reading is used up before anything is planned on it, so that no plan is called
+  // converged on half of what is known.
+  for (let turn = 0; turn < LEARNING_TURNS; turn++) {
+    const learnt = learn(next, desired, observed, now);
+    if (learnt === next) break;
+    next = learnt;
+  }
+  return next;
+}
+
+/** A member's longest way through its stages on one reading. */
+const LEARNING_TURNS = 6;
+
+function learn(state: State, desired: Desired, observed: Observed, now: Millis): State {
+  let next = state;
+  for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
+  next = learnVanished(next, observed);
+  next = learnMembers(next, desired, observed, now);
+  next = learnReplicaSets(next, observed);
+  next = learnGoal(next, desired, observed);
+  next = learnPhase(next, desired);
+  return learnGone(learnMembership(next, desired));
+}
+
+function learnOperation(state: State, pending: PendingOperation, observed: Observed, now: Millis): State {
+  const facts: OperationFacts | undefined =
+    observed.operations[pending.stepId] ??
+    (pending.operationId === null ? undefined : observed.operations[pending.operationId]);
+  if (facts === undefined || facts.kind === 'running') return state;
+  if (facts.kind === 'succeeded') return operationSucceeded(state, pending, facts.result);
+  // A4.6: the platform has no memory of it: look at the services again and do what is missing.
+  if (facts.kind === 'unknown') return withoutPending(state, pending.member);
+  const code = facts.kind === 'failed' ? facts.code : 'Cancelled';
+  return withFailure(
+    withoutPending(state, pending.member),
+    pending.action,
+    pending.member,
+    code,
+    facts.message,
+    now,
+  );
+}
+
+function operationSucceeded(
+  state: State,
+  pending: PendingOperation,
+  result: Readonly<Record<string, string | number>>,
+): State {
+  const cleared = withoutRetry(withoutPending(state, pending.member), pending.action, pending.member);
+  const text = (key: string): string | null => (result[key] === undefined ? null : String(result[key]));
+  switch (pending.action) {
+    case 'import':
+      return withMember(cleared, pending.member, {
+        stage: 'imported',
+        serviceId: text('serviceId'),
+        volumeId: text('volumeId'),
+        host: text('host'),
+        address: text('address'),
+        port: result['port'] === undefined ? null : Number(result['port']),
+      });
+    case 'deploy':
+      return withMember(cleared, pending.member, { stage: 'deployed', deployedVersion: pending.version });
+    case 'upgrade':
+      // A8.1: an accepted deployment is no proof that a process changed.
+      return withMember(cleared, pending.member, { stage: 'upgrading', deployedVersion: pending.version });
+    case 'deleteRuntime':
+      return withMember(withoutRetry(cleared, 'deploy', pending.member), pending.member, {
+        stage: memberOf(cleared, pending.member)?.stage === 'removing' ? 'removing' : 'planned',
+        serviceId: null,
+        deployedVersion: null,
+        activated: null,
+        // A member's port is its name in the set; before there is a set it may get another one.
+        ...(cleared.replicaSets.every(untouched) ? { port: null } : {}),
+      });
+    case 'deleteVolume':
+      return withMember(cleared, pending.member, { volumeId: null });
+    default:
+      return unreachable(pending.action);
+  }
+}
+
+/**
+ * A runtime that its connected host neither reports nor lists is gone, whoever took it (A4.6): it is made anew at its
+ * place on its volume. Silence alone proves nothing.
+ */
+function learnVanished(state: State, observed: Observed): State {
+  const { services } = observed;
+  if (services === null) return state;
+  let next = state;
+  for (const { name, stage, host, serviceId } of state.members) {
+    const seen = observed.members.find((m) => m.name === name);
+    const listed = observed.hosts.some((h) => h.name === host && h.connected);
+    if (
+      serviceId === null ||
+      pendingOf(state, name) !== null ||
+      seen?.facts !== null ||
+      !seen.connected ||
+      !listed
+    )
+      continue;
+    if (services.some((s) => s.kind === 'runtime' && s.id === serviceId)) continue;
+    next = withMember(next, name, {
+      stage: stage === 'removing' ? stage : 'planned',
+      serviceId: null,
+      deployedVersion: null,
+      activated: null,
+      ...(state.replicaSets.every(untouched) ? { port: null } : {}),
+    });
+  }
+  return next;
+}
+
+function learnMembers(state: State, desired: Desired, observed: Observed, now: Millis): State {
+  let next = state;
+  const settled = state.replicaSets.every((r) => r.stage === 'ready');
+  const all = views(state, observed);
+  for (const view of all) {
+    const stage = view.member.stage;
+    if (stage === 'deployed' && runsItsSnapshot(view))
+      next = withMember(next, view.member.name, { stage: 'healthy' });
+    if ((stage === 'healthy' || stage === 'syncing') && settled)
+      next = learnJoining(next, desired, view, all, now);
+    if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
+      next = withMember(next, view.member.name, { stage: 'active' });
+    }
+  }
+  return next;
+}
+
+/**
+ * A6.3: a member that is in the set's configuration without its vote is syncing; one that has what the spec gives it is
+ * active. While it syncs, since when it has kept up is remembered.
+ */
+function learnJoining(
+  state: State,
+  desired: Desired,
+  view: MemberView,
+  all: readonly MemberView[],
+  now: Millis,
+): State {
+  const row = configRowOf(view, all);
+  const wanted = wantedMember(state, desired, view.member);
+  if (row === null) return state;
+  const { name, stage, caughtUpSince } = view.member;
+  // One the spec has no place for any more was a full member; it leaves when the set runs.
+  if (wanted === null || row.votes === wanted.votes)
+    return withMember(state, name, { stage: 'active', caughtUpSince: null });
+  const since = isHealthy(view, all) ? (caughtUpSince ?? now) : null;
+  if (stage === 'syncing' && since === caughtUpSince) return state;
+  return withMember(state, name, { stage: 'syncing', caughtUpSince: since });
+}
+
+/** A6.3, A6.4: too few members get new ones with new indexes; too many are marked from the highest index down. */
+function learnMembership(state: State, desired: Desired): State {
+  if (desired.deleting !== null || desired.suspend) return state;
+  const staying = state.members.filter((m) => m.stage !== 'removing');
+  const missing = desired.members.length - staying.length;
+  const set = replicaSetName(desired);
+  if (missing > 0) {
+    const first = state.nextMemberIndex;
+    const added = Array.from({ length: missing }, (_, i) => plannedMember(desired.name, set, first + i));
+    return { ...state, members: [...state.members, ...added], nextMemberIndex: first + missing };
+  }
+  // After a suspension all members come back first: only a set that runs can let one go (A6.4, S4).
+  if (state.phase !== 'running' && !state.replicaSets.every(untouched)) return state;
+  const surplus = new Set(
+    [...staying]
+      .sort((a, b) => b.index - a.index)
+      .slice(0, -missing || 0)
+      .map((m) => m.name),
+  );
+  if (surplus.size === 0) return state;
+  return {
+    ...state,
+    members: state.members.map((m) => (surplus.has(m.name) ? { ...m, stage: 'removing' as const } : m)),
+  };
+}
+
+/** A removed member of which nothing is left is forgotten with everything kept about it. */
+function learnGone(state: State): State {
+  const gone = state.members.filter(
+    (m) =>
+      m.stage === 'removing' &&
+      m.serviceId === null &&
+      m.volumeId === null &&
+      pendingOf(state, m.name) === null,
+  );
+  if (gone.length === 0) return state;
+  const names = new Set(gone.map((m) => m.name));
+  return {
+    ...state,
+    members: state.members.filter((m) => !names.has(m.name)),
+    retries: state.retries.filter((r) => !names.has(r.member)),
+  };
+}
+
+/** A8.1, A9.4: it runs the binary and the snapshot it was given, and has caught up. */
+function isBack(view: MemberView, all: readonly MemberView[]): boolean {
+  const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
+  const binary =
+    view.member.deployedVersion === null || view.database?.binaryVersion === view.member.deployedVersion;
+  return binary && runsItsSnapshot(view) && isHealthy(view, members);
+}
+
+/** The goal of this spec and phase; a new one gets a new version (A9.1). */
+function learnGoal(state: State, desired: Desired, observed: Observed): State {
+  const all = views(state, observed);
+  const isDown = (v: MemberView): boolean =>
+    v.facts !== null && (v.facts.process.kind === 'exited' || v.facts.configError !== null);
+  const stuck = all.some((v) => v.member.stage === 'reloading' && isDown(v));
+  // What a member was given is not yet what it runs with; others speak to it as soon as the set knows it.
+  const settling = all.some(
+    (v) => v.member.activated !== null && configRowOf(v, all) !== null && !runsItsSnapshot(v) && !isDown(v),
+  );
+  const goal = goalOf(state, desired, stuck, settling);
+  if (state.goal?.hash === goal.hash) return state;
+  return {
+    ...state,
+    goal,
+    configVersion: state.goal === null ? state.configVersion : state.configVersion + 1,
+  };
+}
+
+function learnReplicaSets(state: State, observed: Observed): State {
+  let next = state;
+  const all = views(state, observed);
+  for (const set of state.replicaSets) {
+    const members = all.filter((v) => v.member.replicaSet === set.name);
+    const ids = replicaSetIds(members, null);
+    if (
+      set.replicaSetId === null &&
+      ids.length === 1 &&
+      initiated(members) === true &&
+      primaryOf(members) !== null
+    ) {
+      next = withReplicaSet(next, set.name, { replicaSetId: ids[0] as string });
+    }
+  }
+  return next;
+}
+
+function learnPhase(state: State, desired: Desired): State {
+  const running =
+    state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => m.stage === 'active');
+  const atRest = (m: MemberState): boolean => m.stage === 'planned' || m.stage === 'removing';
+  const gone = state.members.every((m) => m.serviceId === null && atRest(m)) && state.pending.length === 0;
+  const suspended = desired.suspend && gone;
+  const phase =
+    desired.deleting !== null
+      ? 'deleting'
+      : suspended
+        ? 'suspended'
+        : running
+          ? 'running'
+          : state.phase === 'deleting'
+            ? 'creating'
+            : state.phase;
+  const settledPhase = phase === 'suspended' && !desired.suspend ? 'creating' : phase;
+  return settledPhase === state.phase && suspended === state.suspended
+    ? state
+    : { ...state, phase: settledPhase, suspended };
+}
