@@ -18,6 +18,6 @@ export {
   snapshotInputs,
 } from './snapshotInputs.ts';
 export { applyOutcome, initialState, memberOf, startStep, targetOf } from './state.ts';
-export { type EventDraft, eventsFor, type StatusInput, status } from './status.ts';
+export { type EventDraft, eventsFor, knownStatus, type StatusInput, status } from './status.ts';
 export * from './topology.ts';
 export type * from './types.ts';

@@ -19,7 +19,7 @@ export const REQUEUE_CONVERGED: Millis = 30 * SECOND;
 export const LAG_LIMIT: Millis = 10 * SECOND;
 /** MongoDB's default port; the first the platform tries. */
 export const FIRST_PORT = 27017;
-/** A set that has no primary for this long after it was initiated is reported as a wait worth reading. */
+/** How long an election after a hand-over of ours may take before a set without a primary is called degraded. */
 export const ELECTION_PATIENCE: Millis = 15 * SECOND;
 /** The six hex digits of a hash shown to people are enough to tell snapshots apart; stored ones are whole. */
 export const MAX_VOTERS = 7;

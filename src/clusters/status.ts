@@ -8,8 +8,8 @@ import type {
 } from '../model/kinds/mongodbStatus.ts';
 import type { Condition, Phase } from '../model/meta.ts';
 import { isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
-import { RETRY_KEEPS_FAILING } from './limits.ts';
-import { connectionString, memberHost } from './topology.ts';
+import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
+import { connectionString, memberHost, stayingMembers } from './topology.ts';
 import type { Decision, Desired, Observed, Plan, State } from './types.ts';
 
 /** A4: an own certificate this close to its end is reported. */
@@ -27,13 +27,24 @@ export interface StatusInput {
   readonly before: MongoDBStatus | null;
 }
 
+/**
+ * A status read back, when it has the shape of one; else null: one that another version wrote differently is simply
+ * written anew (STA-03).
+ */
+export function knownStatus(value: unknown): MongoDBStatus | null {
+  const status = value as Partial<MongoDBStatus> | null | undefined;
+  const listed = [status?.conditions, status?.members].every((list) => Array.isArray(list));
+  return listed && status?.conditions?.every((c) => c?.type !== undefined) ? (value as MongoDBStatus) : null;
+}
+
 /** The whole status of a MongoDB. Equal inputs but for `now` give an equal status, so that a quiet cluster writes nothing. */
 export function status(input: StatusInput): MongoDBStatus {
   const { desired, state, plan } = input;
   const all = views(state, input.observed);
   const phase = phaseOf(input, all);
   const primary = primaryOf(all);
-  const uri = connectionString(state, desired);
+  const own = all.filter((v) => !isStray(v, state));
+  const uri = connectionString({ ...state, members: own.map((v) => v.member) }, desired);
   const versions = new Set(all.map((v) => v.database?.binaryVersion ?? null));
   const version = versions.size === 1 ? [...versions][0] : null;
   const fcv = primary?.database?.featureCompatibilityVersion ?? null;
@@ -47,14 +58,31 @@ export function status(input: StatusInput): MongoDBStatus {
     ...(nowDoing === null ? {} : { now: nowDoing }),
     ...(version ? { version } : {}),
     ...(fcv === null ? {} : { featureCompatibilityVersion: fcv }),
-    readyMembers: all.filter((v) => isHealthy(v, all)).length,
+    readyMembers: counted(all, state, desired).filter((v) => isHealthy(v, all)).length,
     totalMembers: desired.members.length,
     ...(primary === null ? {} : { primary: primary.member.name }),
     members: all.map((v) => memberStatus(v, all, desired, plan)),
     replicaSets: state.replicaSets.map((r) => replicaSetStatus(r.name, r.stage, all)),
-    endpoints: all.flatMap((v) => endpoint(v)),
+    endpoints: own.flatMap((v) => endpoint(v)),
     ...(uri === null ? {} : { connectionString: uri }),
   };
+}
+
+/** INI-06: a member that shows another set's id is listed for no client. */
+const isStray = ({ member, database }: MemberView, state: State): boolean => {
+  const known = state.replicaSets.find((r) => r.name === member.replicaSet)?.replicaSetId ?? null;
+  const shown = database?.replicaSetId ?? null;
+  return known !== null && shown !== null && known !== shown;
+};
+
+/** STA-01: the members the spec asks for, by identity; those that leave are listed with their stage and count for nothing. */
+function counted(all: readonly MemberView[], state: State, desired: Desired): readonly MemberView[] {
+  const names = new Set(
+    stayingMembers(state)
+      .slice(0, desired.members.length)
+      .map((m) => m.name),
+  );
+  return all.filter((v) => names.has(v.member.name));
 }
 
 /** Stages before a member first ran. */
@@ -70,6 +98,7 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
   const ran =
     state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => !STARTING.has(m.stage));
   if (ran) {
+    if (isLeaderless(input, all)) return 'Degraded';
     // A member that restarts because we asked for it is work in progress, unless it does not come back.
     const sick = all.filter((v) => !isHealthy(v, all));
     const ours = sick.every((v) => v.member.stage === 'reloading' || v.member.stage === 'upgrading');
@@ -77,6 +106,18 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
   }
   if (plan.blocks.length > 0 && plan.act === null) return 'Failed';
   return state.members.every((m) => m.serviceId === null) && plan.act === null ? 'Pending' : 'Reconciling';
+}
+
+/**
+ * A set that ran and shows no primary takes no writes, whatever its members say of themselves (QRM-01). The election after
+ * a hand-over of ours is work in progress; one that takes too long is not.
+ */
+function isLeaderless({ state, now }: StatusInput, all: readonly MemberView[]): boolean {
+  return state.replicaSets.some(({ name, handedOverAt }) => {
+    const members = all.filter((v) => v.member.replicaSet === name);
+    if (primaryOf(members) !== null || members.every((v) => v.database === null)) return false;
+    return handedOverAt === undefined || Math.abs(now - handedOverAt) > ELECTION_PATIENCE;
+  });
 }
 
 function messageOf(input: StatusInput, phase: Phase, all: readonly MemberView[]): string {
@@ -95,13 +136,15 @@ function degraded(all: readonly MemberView[], state: State): string {
   // Without its agent a member is not known, which is no reason to say that it is down: databases go on without us.
   const unknown = all.filter((v) => v.facts === null).length;
   const next =
-    spare < 0
-      ? spare + unknown < 0
-        ? 'writes are stopped'
-        : `${unknown} not known, so nothing can be said of writes`
-      : spare === 0
-        ? 'one more loss stops writes'
-        : `${spare} more may be lost`;
+    spare >= 0 && primaryOf(all) === null
+      ? `no primary is ${unknown === 0 ? 'elected' : 'known'}, so writes ${unknown === 0 ? 'are stopped' : 'may be stopped'}`
+      : spare < 0
+        ? spare + unknown < 0
+          ? 'writes are stopped'
+          : `${unknown} not known, so nothing can be said of writes`
+        : spare === 0
+          ? 'one more loss stops writes'
+          : `${spare} more may be lost`;
   return `${q.healthyVoters} of ${q.voters || state.members.length} voters healthy, majority ${q.needed}: ${next}`;
 }
 

@@ -126,6 +126,8 @@ export interface ReplicaSetState {
 }
 
 export type InfrastructureAction = 'import' | 'deploy' | 'upgrade' | 'deleteRuntime' | 'deleteVolume';
+  /** When its primary was last asked to hand over; an election follows. */
+  readonly handedOverAt?: Millis;
 
 /** An infrastructure operation under way (A2.4): settings become applied only after it was seen to succeed. */
 export interface PendingOperation {

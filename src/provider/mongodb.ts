@@ -7,6 +7,8 @@ import {
   eventsFor,
   guard,
   initialState,
+  knownStatus,
+  operationStatus,
   type Plan,
   plan,
   type State,
@@ -18,7 +20,7 @@ import {
 import { keyOf } from '../engine/informer.ts';
 import type { NewEvent, StoredObject } from '../engine/ports.ts';
 import type { AnyPlan, Provider, Report, Subject } from '../engine/provider.ts';
-import type { MongoDBSpec, MongoDBStatus } from '../model/index.ts';
+import type { MongoDBSpec } from '../model/index.ts';
 import { type EffectDeps, perform } from './effects.ts';
 import { CLUSTER_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
 import { basis, expecting, type ObserveDeps, observe, type Pending, type Reading } from './observe.ts';
@@ -95,7 +97,7 @@ function report(
   before: unknown,
   now: number,
 ): Report {
-  const was = before as MongoDBStatus | null;
+  const was = knownStatus(before);
   const planned = decided as Plan;
   const warnings = warningsOf(object);
   const is = status({ observed: reading, desired, state, plan: planned, now, warnings, before: was });
