@@ -167,10 +167,10 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
   switch (step.kind) {
     case 'initiate':
       return withReplicaSet(state, step.replicaSet, { initiating: true });
-    case 'reload':
-      // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
     case 'stepDown':
       return withReplicaSet(state, step.replicaSet, { handedOverAt: now });
+    case 'reload':
+      // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
       return withMember(state, step.member, { stage: 'reloading' });
     case 'applyUser': {
       // Once it is sent the database may know it: a document that goes before the answer came must not leave it there.

@@ -8,7 +8,6 @@ import {
   guard,
   initialState,
   knownStatus,
-  operationStatus,
   type Plan,
   plan,
   type State,
