@@ -67,7 +67,16 @@ export const priorityOf = (member: MemberConfig): number => (member.newlyAdded ?
 /** May become primary by its configuration. */
 export const isElectable = (member: MemberConfig): boolean => !member.arbiterOnly && priorityOf(member) > 0;
 
-export const voters = (config: ReplicaSetConfig): readonly MemberConfig[] => config.members.filter(isVoter);
+/** Lists of voters by their configuration, which never changes. */
+const VOTERS = new WeakMap<ReplicaSetConfig, readonly MemberConfig[]>();
+
+export function voters(config: ReplicaSetConfig): readonly MemberConfig[] {
+  const known = VOTERS.get(config);
+  if (known !== undefined) return known;
+  const list = config.members.filter(isVoter);
+  VOTERS.set(config, list);
+  return list;
+}
 
 /** Votes needed to win an election. */
 export const majorityVotes = (config: ReplicaSetConfig): number => Math.floor(voters(config).length / 2) + 1;

@@ -257,8 +257,8 @@ function onFailedHeartbeat(turn: Turn, peer: Peer, reply: FailedReply) {
 }
 
 function takeIn(turn: Turn, peer: Peer, reply: HeartbeatReply, now: Millis): void {
-  const stateName = Object.entries(STATES).find(([, number]) => number === reply.state)?.[0] ?? 'UNKNOWN';
   if (reply.state !== peer.state) {
+    const stateName = Object.entries(STATES).find(([, number]) => number === reply.state)?.[0] ?? 'UNKNOWN';
     note(turn, 'I', 'REPL', 21215, 'Member is in new state', { hostAndPort: peer.host, newState: stateName });
   }
   const ping = now - peer.beat.sentAt;

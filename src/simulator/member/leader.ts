@@ -1,7 +1,7 @@
 import { isVoter, majorityVotes, NO_TERM, voters, writeMajority } from './config.ts';
 import { installConfig } from './install.ts';
 import type { PositionRequest } from './messages.ts';
-import { compareOpTimes, laterOpTime, type OpTime, reached } from './optime.ts';
+import { compareOpTimes, laterOpTime, type OpTime, reached, sameOpTime } from './optime.ts';
 import {
   askNow,
   countWith,
@@ -110,6 +110,8 @@ function advanceCommitted(turn: Turn): void {
   const { s } = turn;
   const { leader, config } = s;
   if (leader === null || leader.firstOp === null || config === null) return;
+  // Nobody has more than the primary: after the newest of all was committed there is nothing to count.
+  if (sameOpTime(s.committed.op, s.applied.op)) return;
   const positions = voters(config)
     .map((member) => positionOf(s, member.id))
     .sort(compareOpTimes);

@@ -309,28 +309,40 @@ function abortCatchUp(turn: Turn, id: number) {
  * time; only heartbeats may be due again within the step that set them.
  */
 function nextDeadline(s: State, now: Millis): Millis | null {
-  const times: (Millis | null | undefined)[] = [];
+  let next: Millis | null = null;
+  const at = (time: Millis | null | undefined): void => {
+    if (typeof time === 'number' && time > now && (next === null || time < next)) next = time;
+  };
   if (s.config !== null && s.self >= 0) {
+    const patience = heartbeatTimeout(s);
     for (const { beat } of peersOf(s)) {
-      times.push(beat.token === null ? Math.max(beat.dueAt, now + 1) : beat.sentAt + heartbeatTimeout(s));
+      at(beat.token === null ? Math.max(beat.dueAt, now + 1) : beat.sentAt + patience);
     }
   }
   if (s.leader !== null) {
-    times.push(lostMajorityAt(s), s.leader.catchUpDeadline, s.leader.steppingDown?.deadline);
+    at(lostMajorityAt(s));
+    at(s.leader.catchUpDeadline);
+    at(s.leader.steppingDown?.deadline);
   } else if (s.config !== null && selfConfig(s) !== null) {
-    times.push(s.election?.deadline ?? s.electionAt, s.priorityTakeoverAt, s.catchUpTakeoverAt, s.quietUntil);
+    at(s.election?.deadline ?? s.electionAt);
+    at(s.priorityTakeoverAt);
+    at(s.catchUpTakeoverAt);
+    at(s.quietUntil);
   }
-  const { sync } = s;
-  times.push(sync.retryAt, sync.held?.at, ...Object.values(sync.denied));
-  if (sync.source !== null) times.push(sync.nextReportAt, sync.token === null ? null : sync.fetchDeadline);
-  if (s.initialSync?.phase === 'choosing') times.push(s.initialSync.retryAt);
-  if (s.pending !== null && 'quorum' in s.pending) times.push(s.pending.quorum?.deadline);
-  times.push(s.waitersDueAt);
-  for (const poller of s.pollers) times.push(poller.deadline);
-  for (const wait of s.reconfigs) times.push(wait.deadline);
-  let next: Millis | null = null;
-  for (const time of times) {
-    if (typeof time === 'number' && time > now && (next === null || time < next)) next = time;
-  }
+  syncDeadlines(s, at);
+  at(s.waitersDueAt);
+  for (const poller of s.pollers) at(poller.deadline);
+  for (const wait of s.reconfigs) at(wait.deadline);
   return next;
+}
+
+function syncDeadlines(s: State, at: (time: Millis | null | undefined) => void): void {
+  const { sync } = s;
+  at(sync.retryAt);
+  at(sync.held?.at);
+  for (const time of Object.values(sync.denied)) at(time);
+  if (sync.source !== null) at(sync.nextReportAt);
+  if (sync.source !== null && sync.token !== null) at(sync.fetchDeadline);
+  if (s.initialSync?.phase === 'choosing') at(s.initialSync.retryAt);
+  if (s.pending !== null && 'quorum' in s.pending) at(s.pending.quorum?.deadline);
 }

@@ -1,5 +1,5 @@
 import type { Millis } from '../../base/units.ts';
-import { isElectable, majorityVotes } from './config.ts';
+import { isElectable, isVoter, majorityVotes } from './config.ts';
 import { reached } from './optime.ts';
 import { newestKnown, seesMajority } from './peers.ts';
 import {
@@ -167,12 +167,13 @@ export function whyUnelectable(s: State, now: Millis, occasion: 'any' | 'priorit
 export function lostMajorityAt(s: State): Millis | null {
   if (s.role !== 'leader' || s.config === null) return null;
   const self = selfId(s);
-  const others = s.config.members
-    .filter((member) => member.votes > 0 && !member.newlyAdded && member.id !== self)
-    .map((member) => s.peers[member.id]?.lastSeenAt ?? 0)
-    .sort((a, b) => b - a);
   const selfVotes = selfConfig(s)?.votes ? 1 : 0;
   const needed = majorityVotes(s.config) - selfVotes;
   if (needed <= 0) return null;
+  const others: Millis[] = [];
+  for (const member of s.config.members) {
+    if (member.id !== self && isVoter(member)) others.push(s.peers[member.id]?.lastSeenAt ?? 0);
+  }
+  others.sort((a, b) => b - a);
   return (others[needed - 1] ?? 0) + electionTimeout(s);
 }

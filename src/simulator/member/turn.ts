@@ -81,8 +81,14 @@ export function stateOf(s: State): StateName {
 }
 
 /** Every member that answers at all refuses this one's credentials. */
-const isShutOut = (s: State): boolean =>
-  peersOf(s).some((peer) => !peer.authenticated) && !peersOf(s).some((peer) => peer.up === true);
+function isShutOut(s: State): boolean {
+  let refused = false;
+  for (const peer of peersOf(s)) {
+    if (peer.up === true) return false;
+    if (!peer.authenticated) refused = true;
+  }
+  return refused;
+}
 
 /** Writes are accepted. */
 export const isWritable = (s: State): boolean =>
@@ -112,7 +118,16 @@ export function heartbeatInterval(s: State): Millis {
 export const heartbeatTimeout = (s: State): Millis =>
   1000 * (s.config?.settings.heartbeatTimeoutSecs ?? DEFAULT_SETTINGS.heartbeatTimeoutSecs);
 
-export const peersOf = (s: State): readonly Peer[] => Object.values(s.peers);
+/** Lists of peers by the record they were made of: both are replaced, never changed. */
+const LISTS = new WeakMap<State['peers'], readonly Peer[]>();
+
+export function peersOf({ peers }: Pick<State, 'peers'>): readonly Peer[] {
+  const known = LISTS.get(peers);
+  if (known !== undefined) return known;
+  const list = Object.values(peers);
+  LISTS.set(peers, list);
+  return list;
+}
 
 export function setPeer(turn: Turn, id: number, change: Partial<Peer>): void {
   const peer = turn.s.peers[id];
@@ -141,15 +156,8 @@ export function showState(turn: Turn): void {
   }
   const { config } = s;
   const stepping = s.leader?.steppingDown ? 1 : 0;
-  const shown = [
-    state,
-    isWritable(s),
-    stepping,
-    s.primaryId,
-    config?.version,
-    config?.term,
-    s.quiescing !== null,
-  ].join('/');
+  const what = `${state}/${isWritable(s)}/${stepping}/${s.primaryId}`;
+  const shown = `${what}/${config?.version ?? ''}/${config?.term ?? ''}/${s.quiescing !== null}`;
   if (shown === s.shown) return;
   s.shown = shown;
   s.topologyCounter++;
