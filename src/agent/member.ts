@@ -361,7 +361,8 @@ export class Member {
 
 /** What decides whether a process must be restarted: everything that goes into its files, and nothing else (CRD-11). */
 function inputsOf(snapshot: MemberSnapshot, version: string): string {
-  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem } = snapshot;
+  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem, restartToken } =
+    snapshot;
   const secrets = [snapshot.certificatePem.reveal(), snapshot.keyFile.reveal()];
   const inputs = [
     version,
@@ -375,6 +376,7 @@ function inputsOf(snapshot: MemberSnapshot, version: string): string {
     limits,
     caPem,
     secrets,
+    ...(restartToken === null ? [] : [restartToken]),
   ];
   return createHash('sha256').update(JSON.stringify(inputs)).digest('hex');
 }

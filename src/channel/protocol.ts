@@ -142,6 +142,7 @@ const snapshotShape = is.object({
   keyFile: is.text,
   monitor: login,
   hash: is.text,
+  restartToken: is.optional(is.nullable(is.text)),
 });
 
 const commandShape = is.byKind({
@@ -190,6 +191,8 @@ export function hideSnapshot(value: unknown): MemberSnapshot {
     certificatePem: secret(open.certificatePem),
     keyFile: secret(open.keyFile),
     monitor: hideLogin(open.monitor),
+    // A snapshot kept by an agent that did not know of restarts yet.
+    restartToken: open.restartToken ?? null,
   };
 }
 

@@ -55,6 +55,7 @@ export const observed = (change: Partial<Observed> = {}): Observed => ({
   operations: {},
   hosts: [host('db1'), host('db2'), host('db3')],
   users: [],
+  requests: [],
   capabilities: {
     publicExposure: false,
     allowlists: false,
@@ -87,6 +88,7 @@ export function placed(want: Desired, change: Partial<MemberState> = {}): State 
         configHash: configFingerprint(want),
         cacheGb: 0.25,
         certificateFingerprint: null,
+        restartToken: null,
       },
       ...change,
     })),

@@ -12,6 +12,7 @@ import {
   runsItsSnapshot,
   views,
 } from './interpret.ts';
+import { holdsMembership, learnOperations } from './operations/index.ts';
 import { goalOf } from './snapshotInputs.ts';
 import {
   memberOf,
@@ -53,6 +54,7 @@ function learn(state: State, desired: Desired, observed: Observed, now: Millis):
   next = learnReplicaSets(next, observed);
   next = learnGoal(next, desired, observed);
   next = learnPhase(next, desired);
+  next = learnOperations(next, desired, observed, now);
   return learnGone(learnMembership(next, desired));
 }
 
@@ -186,7 +188,7 @@ function learnJoining(
 
 /** A6.3, A6.4: too few members get new ones with new indexes; too many are marked from the highest index down. */
 function learnMembership(state: State, desired: Desired): State {
-  if (desired.deleting !== null || desired.suspend) return state;
+  if (desired.deleting !== null || desired.suspend || holdsMembership(state)) return state;
   const staying = state.members.filter((m) => m.stage !== 'removing');
   const missing = desired.members.length - staying.length;
   const set = replicaSetName(desired);

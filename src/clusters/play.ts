@@ -9,7 +9,16 @@ import { systemUsersHash } from './planners/users.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
 import { applyOutcome, startStep } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
-import type { Desired, MemberState, Observed, ObservedMember, State, Step, TlsMode } from './types.ts';
+import type {
+  Desired,
+  MemberState,
+  Observed,
+  ObservedMember,
+  OperationRequest,
+  State,
+  Step,
+  TlsMode,
+} from './types.ts';
 
 /** A set that plays along: steps work, members come back, the highest index of the healthy ones is elected. */
 export class Play {
@@ -62,8 +71,10 @@ export class Play {
       };
       return { ...m, facts: { ...m.facts, configVersion: record.activated?.configVersion ?? 0, database } };
     });
-    return { ...o, members };
+    return { ...o, members, requests: this.requests };
   }
+  /** Operations asked for. */
+  requests: readonly OperationRequest[] = [];
   fcv = '8.0';
   /** Members whose process ends as soon as it starts, though their agent reports them. */
   crashing = new Set<number>();
@@ -97,7 +108,7 @@ export class Play {
     this.infrastructure(step, id);
     const i = 'member' in step ? (this.state.members.find((m) => m.name === step.member)?.index ?? -1) : -1;
     if (step.kind === 'reload') {
-      const snapshot = activatedSnapshot(this.state, this.desired, step.configVersion, null);
+      const snapshot = activatedSnapshot(this.state, this.desired, step.member, step.configVersion, null);
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
     }
     if (step.kind === 'upgrade') {
@@ -185,7 +196,7 @@ export class Play {
     }
     if (step.kind === 'deploy' || step.kind === 'deleteRuntime' || step.kind === 'deleteVolume') succeed({});
     if (step.kind === 'publish') {
-      const snapshot = activatedSnapshot(this.state, this.desired, step.configVersion, null);
+      const snapshot = activatedSnapshot(this.state, this.desired, step.member, step.configVersion, null);
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
     }
   }

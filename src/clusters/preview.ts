@@ -180,7 +180,7 @@ function resultOf(
   state: State,
 ): Extract<StepOutcome, { kind: 'done' }>['result'] {
   if (step.kind === 'publish' || step.kind === 'reload') {
-    return { snapshot: activatedSnapshot(state, desired, step.configVersion, null) };
+    return { snapshot: activatedSnapshot(state, desired, step.member, step.configVersion, null) };
   }
   if (step.kind === 'reconcileSystemUsers') return { usersHash: systemUsersHash({ desired, state }) };
   return { operationId: id };

@@ -41,6 +41,8 @@ export interface MemberSnapshot {
   /** clusterMonitor: the agent's own reading of status. */
   readonly monitor: Login;
   readonly hash: string;
+  /** Another value than before: the process restarts even if nothing else changed (A13.2). Null: never asked for. */
+  readonly restartToken: string | null;
 }
 
 /** Users and roles a set must have; passwords travel only inside the command. */

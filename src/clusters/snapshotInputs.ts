@@ -81,6 +81,7 @@ export function goalOf(
 export function activatedSnapshot(
   state: State,
   desired: Desired,
+  member: string,
   configVersion: number,
   certificateFingerprint: string | null,
 ): ActivatedSnapshot {
@@ -91,7 +92,16 @@ export function activatedSnapshot(
     configHash: goal.hash,
     cacheGb: cacheGb(desired),
     certificateFingerprint,
+    restartToken: restartToken(state, state.members.find((m) => m.name === member) ?? null),
   };
+}
+
+/** The token a member's next snapshot carries: that of a restart it is part of, else the one it has (A13.2). */
+export function restartToken(state: Pick<State, 'operation'>, member: MemberState | null): string | null {
+  const { operation } = state;
+  if (operation?.work.kind === 'Restart' && member !== null && operation.members.includes(member.name))
+    return operation.uid;
+  return member?.activated?.restartToken ?? null;
 }
 
 export type SnapshotInputs = Omit<MemberSnapshot, 'caPem' | 'certificatePem' | 'keyFile' | 'monitor'>;
@@ -121,5 +131,6 @@ export function snapshotInputs(
     userConfig: desired.mongodConfig,
     limits: { memoryBytes: desired.memoryBytes, cpus: desired.cpus },
     hash: (state.goal ?? goalOf(state, desired)).hash,
+    restartToken: restartToken(state, member),
   };
 }

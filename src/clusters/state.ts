@@ -35,6 +35,8 @@ export function initialState(desired: Desired): State {
     users: [],
     suspended: false,
     secretsDeleted: false,
+    operation: null,
+    ended: [],
   };
 }
 

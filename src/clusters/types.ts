@@ -1,5 +1,6 @@
 /** The provider's vocabulary: what is wanted (Desired), remembered (State), seen (Observed) and decided (Decision). */
 import type { Bytes, Millis } from '../base/units.ts';
+import type { OperationSpec, OperationType } from '../model/index.ts';
 import type { MemberFacts, OperationFacts, ReplSetConfig, ServiceFacts } from './facts.ts';
 
 // ── desired ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,6 +109,8 @@ export interface ActivatedSnapshot {
   readonly configHash: string;
   readonly cacheGb: number;
   readonly certificateFingerprint: string | null;
+  /** The operation that last asked for a restart of this member; a new one is a new reason to restart (A13.2). */
+  readonly restartToken: string | null;
 }
 
 export type ReplicaSetStage = 'bootstrap' | 'users' | 'ready';
@@ -123,11 +126,11 @@ export interface ReplicaSetState {
   readonly replicaSetId: string | null;
   /** Fingerprint of system users and roles last applied. */
   readonly usersHash: string | null;
+  /** When its primary was last asked to hand over; an election follows. */
+  readonly handedOverAt?: Millis;
 }
 
 export type InfrastructureAction = 'import' | 'deploy' | 'upgrade' | 'deleteRuntime' | 'deleteVolume';
-  /** When its primary was last asked to hand over; an election follows. */
-  readonly handedOverAt?: Millis;
 
 /** An infrastructure operation under way (A2.4): settings become applied only after it was seen to succeed. */
 export interface PendingOperation {
@@ -183,8 +186,46 @@ export interface State {
   readonly users: readonly AppliedUser[];
   readonly suspended: boolean;
   readonly secretsDeleted: boolean;
+  /** The one operation that runs (A13.6); others wait in the order in which they were asked for. */
+  readonly operation: RunningOperation | null;
+  /** Operations that ended and whose documents do not say so yet. */
+  readonly ended: readonly EndedOperation[];
   /** Keys owned by other parts (backup engine): kept through every save (A2.5). */
   readonly [foreign: string]: unknown;
+}
+
+// ── operations (A13.1) ─────────────────────────────────────────────────────────────────────────────────────────────
+
+/** An `Operation` document about this cluster that has not ended. */
+export interface OperationRequest {
+  readonly uid: string;
+  readonly name: string;
+  readonly spec: OperationSpec;
+  readonly createdAt: Millis;
+  readonly cancelRequested: boolean;
+}
+
+/** What an operation will do, frozen when it began: later changes of documents do not turn it round (A13.7). */
+export type OperationWork = { readonly kind: 'Restart' };
+
+export interface RunningOperation {
+  readonly uid: string;
+  readonly name: string;
+  readonly type: OperationType;
+  readonly startedAt: Millis;
+  /** Members it works on. */
+  readonly members: readonly string[];
+  readonly completed: readonly string[];
+  readonly work: OperationWork;
+}
+
+export interface EndedOperation {
+  readonly uid: string;
+  readonly state: 'Succeeded' | 'Failed' | 'Cancelled';
+  readonly message: string;
+  readonly startedAt: Millis | null;
+  readonly finishedAt: Millis;
+  readonly completed: readonly string[];
 }
 
 // ── observed ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,6 +248,8 @@ export interface Observed {
   readonly operations: Readonly<Record<string, OperationFacts>>;
   readonly hosts: readonly ObservedHost[];
   readonly users: readonly DesiredUser[];
+  /** Operations asked for that have not ended, oldest first. */
+  readonly requests: readonly OperationRequest[];
   /** Ports taken on each host by services of other clusters. */
   readonly capabilities: Capabilities;
 }
@@ -309,6 +352,7 @@ export type Reason =
   | 'ScaleDown'
   | 'MemberConfigChanged'
   | 'ConfigurationChanged'
+  | 'RestartRequested'
   | 'TlsChanged'
   | 'VersionChanged'
   | 'Resuming'
@@ -330,7 +374,9 @@ export type WaitReason =
   | 'RepairRetrying'
   | 'WouldLoseMajority'
   | 'DisruptionInProgress'
-  | 'NoElectableSecondary';
+  | 'NoElectableSecondary'
+  /** A13.6: an operation runs, and this waits for its end. */
+  | 'OperationInProgress';
 
 /** Why we can't go on without somebody. */
 export type BlockReason =

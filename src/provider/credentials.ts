@@ -41,10 +41,12 @@ export interface MemberCertificate {
   readonly fingerprint: string;
 }
 
-/** See the head of this file. One per control plane; keeps nothing. */
+/** See the head of this file. One per control plane; keeps no secret. */
 export class Credentials {
   readonly #secrets: Secrets;
   readonly #ca: CertificateAuthority;
+  /** Markers whose proof was right, with the cluster they were looked at for: every look would ask again. */
+  readonly #genuine = new WeakMap<OwnerMarker, string>();
 
   constructor(secrets: Secrets, ca: CertificateAuthority) {
     this.#secrets = secrets;
@@ -121,12 +123,15 @@ export class Credentials {
 
   /** Whether a marker that names this cluster was made by it; one without its proof is somebody else's. */
   async isGenuine(uid: string, marker: OwnerMarker): Promise<boolean> {
+    if (this.#genuine.get(marker) === uid) return true;
     const key = await this.#secrets.get(ownerKeySecret(uid));
     if (key === null) return false;
     const { installation, member, hostname } = marker;
     const wanted = Buffer.from(proofOf(key.reveal(), installation, uid, member, hostname));
     const given = Buffer.from(marker.proof);
-    return wanted.length === given.length && timingSafeEqual(wanted, given);
+    const genuine = wanted.length === given.length && timingSafeEqual(wanted, given);
+    if (genuine) this.#genuine.set(marker, uid);
+    return genuine;
   }
 
   /** Names of everything of one cluster that is sealed. */

@@ -212,7 +212,7 @@ async function publish(work: Work, name: string, configVersion: number): Promise
     monitor,
   };
   await agents.publish(ref(target), snapshot, work.fence);
-  return done({ snapshot: activatedSnapshot(state, desired, configVersion, certificate.fingerprint) });
+  return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, certificate.fingerprint) });
 }
 
 function ref({ name, host, serviceId }: MemberState): MemberRef {

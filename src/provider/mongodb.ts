@@ -8,6 +8,7 @@ import {
   guard,
   initialState,
   knownStatus,
+  operationStatus,
   type Plan,
   plan,
   type State,
@@ -23,6 +24,7 @@ import type { MongoDBSpec } from '../model/index.ts';
 import { type EffectDeps, perform } from './effects.ts';
 import { CLUSTER_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
 import { basis, expecting, type ObserveDeps, observe, type Pending, type Reading } from './observe.ts';
+import { requestOf } from './operationObjects.ts';
 import type { UserObject } from './userObjects.ts';
 import { userStatus } from './userStatus.ts';
 
@@ -108,13 +110,26 @@ function report(
   return {
     status: is,
     events,
-    others: reading.userObjects
-      .filter((user) => !leaving.includes(user))
-      .map((user) => ({
-        key: keyOf(user.object),
-        uid: user.object.metadata.uid,
-        value: userStatus(user, { state, desired }, planned),
+    others: [
+      ...reading.userObjects
+        .filter((user) => !leaving.includes(user))
+        .map((user) => ({
+          key: keyOf(user.object),
+          uid: user.object.metadata.uid,
+          value: userStatus(user, { state, desired }, planned),
+        })),
+      ...reading.operationObjects.map((operation) => ({
+        key: keyOf(operation),
+        uid: operation.metadata.uid,
+        value: operationStatus(requestOf(operation), {
+          observed: reading,
+          desired,
+          state,
+          plan: planned,
+          now,
+        }),
       })),
+    ],
     releases: leaving.map(({ object: user }) => ({
       key: keyOf(user),
       uid: user.metadata.uid,

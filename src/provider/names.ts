@@ -4,6 +4,8 @@
 export const CLUSTER_FINALIZER = 'belay.dev/cluster';
 /** Held on a MongoDBUser until the database no longer knows the user (B3.5). */
 export const USER_FINALIZER = 'belay.dev/database-user';
+/** Annotation on an Operation: somebody wants it stopped. */
+export const CANCEL_ANNOTATION = 'belay.dev/cancel-requested';
 /** Annotation with a JSON list of sentences found at admission; they are repeated in the status. */
 export const WARNINGS_ANNOTATION = 'belay.dev/warnings';
 

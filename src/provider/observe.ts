@@ -20,6 +20,7 @@ import type { Informer } from '../engine/informer.ts';
 import type { Agents, Clock, Fence, HostReport, Platform, StoredObject } from '../engine/ports.ts';
 import type { Subject } from '../engine/provider.ts';
 import type { Credentials } from './credentials.ts';
+import { type OperationIndex, requestOf } from './operationObjects.ts';
 import type { Returning } from './returning.ts';
 import type { ServiceLists } from './services.ts';
 import { type UserIndex, type UserObject, type UserSecrets, userObjects } from './userObjects.ts';
@@ -28,6 +29,8 @@ import { OBSERVATION_LIMIT, within } from './within.ts';
 /** The planner's reading, and the documents behind its users. */
 export interface Reading extends Observed {
   readonly userObjects: readonly UserObject[];
+  /** Documents behind `requests`. */
+  readonly operationObjects: readonly StoredObject[];
 }
 
 export interface ObserveDeps {
@@ -38,6 +41,7 @@ export interface ObserveDeps {
   readonly services: ServiceLists;
   readonly credentials: Credentials;
   readonly userIndex: UserIndex;
+  readonly operationIndex: OperationIndex;
   readonly userSecrets: UserSecrets;
   readonly returning: Returning;
   /** The right to act on an object now; null: another holds it. */
@@ -55,6 +59,7 @@ type Cluster = Subject<Desired, State>;
 export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<Reading> {
   const { object, state } = cluster;
   const at = deps.clock.now();
+  const wanted = deps.operationIndex.open(object);
   const silent = silentAbout(deps.agents, state);
   const [started, lost, first, users] = await Promise.all([
     readOperations(deps, state),
@@ -74,6 +79,8 @@ export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolea
     users: users.filter((user) => user.refused === null).map((user) => user.desired),
     capabilities: deps.platform.capabilities,
     userObjects: users,
+    operationObjects: wanted,
+    requests: wanted.map(requestOf),
   };
 }
 
@@ -101,6 +108,7 @@ export function basis(deps: ObserveDeps, cluster: Cluster): readonly unknown[] |
     const facts = deps.agents.member({ host, serviceId })?.facts;
     parts.push(facts, report?.facts, report?.connected, deps.informer.get(hostKey(host)));
   }
+  parts.push(...deps.operationIndex.open(object));
   for (const user of deps.userIndex.of(object.metadata)) {
     const fingerprint = deps.userSecrets.known(user);
     if (fingerprint === undefined) return null;

@@ -17,6 +17,7 @@ import type {
 import type { Subject } from '../engine/provider.ts';
 import { Credentials } from './credentials.ts';
 import { type MongoDBProvider, mongodbProvider } from './mongodb.ts';
+import { OperationIndex, operationTarget } from './operationObjects.ts';
 import { orphanedUsers } from './orphans.ts';
 import { Returning } from './returning.ts';
 import { watchSealed } from './sealedWatch.ts';
@@ -47,7 +48,7 @@ export interface RunningProvider {
 }
 
 /** Kinds the provider keeps in memory. */
-export const PROVIDER_KINDS = ['MongoDB', 'MongoDBUser', 'Host'] as const;
+export const PROVIDER_KINDS = ['MongoDB', 'MongoDBUser', 'Host', 'Operation'] as const;
 
 /** Call before the engine opens. */
 export function addProvider(options: ProviderOptions): RunningProvider {
@@ -55,6 +56,7 @@ export function addProvider(options: ProviderOptions): RunningProvider {
   const { informer, leases, metrics } = engine;
   const userSecrets = new UserSecrets(secrets);
   const userIndex = new UserIndex(informer);
+  const operationIndex = new OperationIndex(informer);
   const services = new ServiceLists(platform, clock, log);
   const places = new Places();
   const returning = new Returning(clock);
@@ -67,6 +69,7 @@ export function addProvider(options: ProviderOptions): RunningProvider {
     userSecrets,
     credentials: new Credentials(secrets, options.ca),
     userIndex,
+    operationIndex,
     returning,
   };
   const provider = mongodbProvider(deps, (cluster) => places.learn(cluster));
@@ -75,6 +78,7 @@ export function addProvider(options: ProviderOptions): RunningProvider {
   engine.add(orphanedUsers({ store, clock, userSecrets }, { informer, leases, metrics, wake }));
 
   informer.onChange((change) => wakeForUsers(engine, userIndex, change));
+  informer.onChange((change) => wakeForOperations(engine, change));
   informer.onChange(({ before, after }) => {
     if (after === null && before?.kind === 'MongoDB') places.forget(before.metadata.uid);
   });
@@ -113,6 +117,14 @@ function wakeForUsers(engine: Engine, userIndex: UserIndex, change: ObjectChange
   if (object?.kind === 'MongoDBUser' && askedForMore(change)) wakeCluster(engine, object);
   if (object?.kind !== 'MongoDB' || (change.before !== null && change.after !== null)) return;
   for (const user of userIndex.of(object.metadata)) engine.wake('MongoDBUser', user.metadata.uid);
+}
+
+/** An operation was asked for, or is to be cancelled. */
+function wakeForOperations(engine: Engine, change: ObjectChanged): void {
+  const object = change.after ?? change.before;
+  if (object?.kind !== 'Operation' || !askedForMore(change)) return;
+  const cluster = engine.informer.get(operationTarget(object));
+  if (cluster !== null) engine.wake('MongoDB', cluster.metadata.uid);
 }
 
 function wakeCluster(engine: Engine, user: Parameters<typeof clusterKeyOf>[0]): void {

@@ -204,6 +204,7 @@ export async function makeMember(
   const leaf = await bench.ca.issue(member, ['localhost', member, '127.0.0.1']);
   const snapshot: MemberSnapshot = {
     configVersion: 1,
+    restartToken: null,
     clusterUid: 'uid-1',
     cluster: 'default/orders',
     member,

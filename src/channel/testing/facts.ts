@@ -35,6 +35,7 @@ export const memberFacts = (serviceId: string, change: Partial<MemberFacts> = {}
 /** A snapshot whose secrets are the given text, so that a test can look for it. */
 export const snapshot = (canary: string, change: Partial<MemberSnapshot> = {}): MemberSnapshot => ({
   configVersion: 1,
+  restartToken: null,
   clusterUid: 'uid-1',
   cluster: 'default/orders',
   member: 'orders-0',

@@ -9,6 +9,7 @@ import {
   stateOf,
 } from '../interpret.ts';
 import { LAG_LIMIT } from '../limits.ts';
+import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
 import { configRow, memberHost, untouched, wantedMember } from '../topology.ts';
 import type { Decision, MemberState, Reason, ReplicaSetState, Step } from '../types.ts';
@@ -26,7 +27,7 @@ import { heirOf } from './rollout.ts';
  * A member that has left is taken down afterwards: runtime first, then its volume (A6.4, S4).
  */
 export const planMembership: Planner = (scene) => {
-  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  if (scene.desired.deleting !== null || scene.desired.suspend || holdsMembership(scene.state)) return null;
   const decisions = scene.state.replicaSets
     .filter((r) => r.stage === 'ready')
     .flatMap((set) => change(scene, set));

@@ -10,6 +10,7 @@ import {
   stateOf,
 } from '../interpret.ts';
 import { LAG_LIMIT } from '../limits.ts';
+import { restartToken } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { memberHost } from '../topology.ts';
 import type { Decision, MemberState, ReplicaSetState, Step } from '../types.ts';
@@ -57,6 +58,7 @@ export function needOf(scene: Scene, member: MemberState): Need {
   const view = scene.all.find((v) => v.member.name === member.name);
   if (view !== undefined && isNewcomer(view, scene.all)) return null;
   if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
+  if (member.activated.restartToken !== restartToken(scene.state, member)) return 'reload';
   return scene.state.goal !== null && member.activated.configHash !== scene.state.goal.hash ? 'reload' : null;
 }
 
@@ -242,8 +244,9 @@ const supersedes = (scene: Scene, member: MemberState): boolean =>
 function reasonOf(
   scene: Scene,
   member: MemberState,
-): 'VersionChanged' | 'TlsChanged' | 'ConfigurationChanged' {
+): 'VersionChanged' | 'TlsChanged' | 'ConfigurationChanged' | 'RestartRequested' {
   if (needOf(scene, member) === 'upgrade') return 'VersionChanged';
+  if (member.activated?.configHash === scene.state.goal?.hash) return 'RestartRequested';
   return member.activated?.tlsMode !== scene.state.goal?.tlsMode ? 'TlsChanged' : 'ConfigurationChanged';
 }
 

@@ -1,0 +1,141 @@
+/**
+ * Operations (A13): which of those asked for runs, how far it is, and how it ended. One at a time for each cluster, in
+ * the order in which they were asked for (A13.6).
+ */
+import type { Millis } from '../../base/units.ts';
+import type { OperationSpec, OperationType } from '../../model/index.ts';
+import { views } from '../interpret.ts';
+import type { Scene } from '../planners/planner.ts';
+import type { Desired, EndedOperation, Observed, OperationRequest, State } from '../types.ts';
+import { RESTART } from './restart.ts';
+import type { OperationRule } from './rule.ts';
+
+/** The rules there are; admission refuses other types. */
+const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = { Restart: RESTART };
+
+/** Types of operations that can be asked for. */
+export const OPERATION_TYPES = Object.keys(RULES) as readonly OperationType[];
+
+/** Whether members may neither be added nor removed now, because of an operation that runs (A13.6). */
+export const holdsMembership = (state: State): boolean =>
+  state.operation !== null && RULES[state.operation.type]?.movesMembers === false;
+
+/** What the record learns about operations: begun, gone on, ended. */
+export function learnOperations(state: State, desired: Desired, observed: Observed, now: Millis): State {
+  const scene = (current: State): Scene => ({
+    observed,
+    desired,
+    state: current,
+    now,
+    all: views(current, observed),
+  });
+  let next = forgetTold(state, observed);
+  if (desired.deleting !== null) return leaveAll(next, observed, now);
+  next = cancelWaiting(next, observed, now);
+  next = goOn(scene(next));
+  return next.operation === null ? beginNext(scene(next)) : next;
+}
+
+/** An ended operation whose document says so is not a request any more, and need not be remembered. */
+function forgetTold(state: State, observed: Observed): State {
+  const open = new Set(observed.requests.map((r) => r.uid));
+  const ended = state.ended.filter((e) => open.has(e.uid));
+  return ended.length === state.ended.length ? state : { ...state, ended };
+}
+
+const isEnded = (state: State, uid: string): boolean => state.ended.some((e) => e.uid === uid);
+
+const end = (state: State, entry: EndedOperation): State => ({ ...state, ended: [...state.ended, entry] });
+
+const unbegun = (
+  uid: string,
+  how: Pick<EndedOperation, 'state' | 'message'>,
+  now: Millis,
+): EndedOperation => ({ uid, ...how, startedAt: null, finishedAt: now, completed: [] });
+
+/** Nothing is begun or gone on with in a cluster that is being deleted. */
+function leaveAll(state: State, observed: Observed, now: Millis): State {
+  let next = stop(state, { state: 'Cancelled', message: 'the cluster is being deleted' }, now);
+  for (const { uid } of observed.requests)
+    if (!isEnded(next, uid))
+      next = end(next, unbegun(uid, { state: 'Cancelled', message: 'the cluster is being deleted' }, now));
+  return next;
+}
+
+function cancelWaiting(state: State, observed: Observed, now: Millis): State {
+  let next = state;
+  for (const { uid, cancelRequested } of observed.requests) {
+    if (!cancelRequested || uid === state.operation?.uid || isEnded(next, uid)) continue;
+    next = end(next, unbegun(uid, { state: 'Cancelled', message: 'cancelled before it began' }, now));
+  }
+  return next;
+}
+
+/** The record with the running operation ended. */
+function stop(state: State, how: Pick<EndedOperation, 'state' | 'message'>, now: Millis): State {
+  const { operation } = state;
+  if (operation === null) return state;
+  const { uid, startedAt, completed } = operation;
+  return end({ ...state, operation: null }, { uid, ...how, startedAt, finishedAt: now, completed });
+}
+
+function goOn(scene: Scene): State {
+  const { state, now, observed } = scene;
+  const { operation } = state;
+  const rule = operation === null ? undefined : RULES[operation.type];
+  if (operation === null || rule === undefined) return state;
+  const { completed, ended } = rule.progress(scene, operation);
+  const moved =
+    completed.join() === operation.completed.join()
+      ? state
+      : { ...state, operation: { ...operation, completed } };
+  if (ended !== null) return stop(moved, ended, now);
+  const request = observed.requests.find((r) => r.uid === operation.uid);
+  // A document that vanished asks for nothing any more.
+  if (request !== undefined && !request.cancelRequested) return moved;
+  const left = rule.cancel({ ...scene, state: moved }, moved.operation ?? operation);
+  if (typeof left === 'string') return moved;
+  return stop(left, { state: 'Cancelled', message: 'cancelled on request' }, now);
+}
+
+function beginNext(scene: Scene): State {
+  const { state, observed, now } = scene;
+  const request = observed.requests.find((r) => !isEnded(state, r.uid));
+  if (request === undefined) return state;
+  const rule = RULES[request.spec.type];
+  const never = rule === undefined ? 'is not part of this version of Belay' : rule.refuse(scene, request);
+  if (rule === undefined || never !== null)
+    return end(state, unbegun(request.uid, { state: 'Failed', message: never ?? '' }, now));
+  if (operationWaitsFor(scene, request) !== null) return state;
+  const { begun, state: next } = rule.begin(scene, request);
+  const operation = {
+    uid: request.uid,
+    name: request.name,
+    type: request.spec.type,
+    startedAt: now,
+    completed: [],
+    ...begun,
+  };
+  return { ...next, operation };
+}
+
+/** Why a request does not run now, in one sentence; null when it runs or may. */
+export function operationWaitsFor(scene: Scene, request: OperationRequest): string | null {
+  const { state, desired } = scene;
+  const { operation } = state;
+  if (operation !== null)
+    return operation.uid === request.uid ? null : `${operation.name} runs, and operations go one at a time`;
+  if (desired.paused) return 'the cluster is paused';
+  if (desired.suspend) return 'the cluster is suspended';
+  return RULES[request.spec.type]?.waitFor(scene, request) ?? unsettled(scene, request.spec);
+}
+
+/** An operation begins on a cluster that is as its spec says; one that moves members has its own question. */
+function unsettled({ state }: Scene, spec: OperationSpec): string | null {
+  if (RULES[spec.type]?.movesMembers) return null;
+  if (state.replicaSets.some((r) => r.stage !== 'ready')) return 'the cluster is not set up yet';
+  const busy = state.members.filter((m) => m.stage !== 'active');
+  if (busy.length === 0 && state.pending.length === 0) return null;
+  const who = busy.map((m) => `${m.name} is ${m.stage}`).join(', ');
+  return who === '' ? 'an infrastructure operation is under way' : who;
+}

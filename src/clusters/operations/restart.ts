@@ -1,0 +1,44 @@
+import { restartToken } from '../snapshotInputs.ts';
+import type { OperationRequest, RunningOperation, State } from '../types.ts';
+import type { OperationRule } from './rule.ts';
+
+/**
+ * Restart (A13.2): each member gets a snapshot with a new token and with it a restart, by the roller's order and under its
+ * questions. A member that is down already and comes back with the token counts too.
+ */
+export const RESTART: OperationRule = {
+  refuse: ({ state }, request) => {
+    const unknown = wanted(request).filter((name) => !state.members.some((m) => m.name === name));
+    return unknown.length === 0 ? null : `there is no member ${unknown.join(', ')}`;
+  },
+  waitFor: () => null,
+  begin: ({ state }, request) => {
+    const names = wanted(request);
+    const members = state.members.map((m) => m.name).filter((n) => names.length === 0 || names.includes(n));
+    // Equal versions mean equal content (A9.1): the token makes it another one.
+    return {
+      begun: { members, work: { kind: 'Restart' } },
+      state: { ...state, configVersion: state.configVersion + 1 },
+    };
+  },
+  progress: ({ state }, operation) => {
+    const completed = operation.members.filter((name) => isRestarted(state, operation, name));
+    const over = completed.length === operation.members.length;
+    const text =
+      completed.length === 1 ? '1 member was restarted' : `${completed.length} members were restarted`;
+    return { completed, ended: over ? { state: 'Succeeded', message: text } : null };
+  },
+  // Members not reached yet keep the token they have; the one under way is brought to its end by the roller.
+  cancel: ({ state }) => state,
+  movesMembers: false,
+};
+
+const wanted = ({ spec }: OperationRequest): readonly string[] =>
+  spec.type === 'Restart' ? spec.members : [];
+
+/** One that left the cluster meanwhile needs no restart. */
+function isRestarted(state: State, operation: RunningOperation, name: string): boolean {
+  const member = state.members.find((m) => m.name === name);
+  if (member === undefined) return true;
+  return member.stage === 'active' && member.activated?.restartToken === restartToken({ operation }, member);
+}

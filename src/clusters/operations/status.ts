@@ -1,0 +1,74 @@
+import type { Operation } from '../../model/index.ts';
+import { views } from '../interpret.ts';
+import type { Desired, Observed, OperationRequest, Plan, RunningOperation, State } from '../types.ts';
+import { operationWaitsFor } from './index.ts';
+
+export type OperationStatus = NonNullable<Operation['status']>;
+
+const text = (at: number): string => new Date(at).toISOString();
+
+/** How an operation stands, for its document. Equal inputs but for the time give an equal status. */
+export function operationStatus(
+  request: OperationRequest,
+  scene: {
+    readonly observed: Observed;
+    readonly desired: Desired;
+    readonly state: State;
+    readonly plan: Plan;
+    readonly now: number;
+  },
+): OperationStatus {
+  const { state, observed, plan } = scene;
+  const common = {
+    observedGeneration: 1,
+    conditions: [],
+    warnings: [],
+    cancelRequested: request.cancelRequested,
+  };
+  const over = state.ended.find((e) => e.uid === request.uid);
+  if (over !== undefined) {
+    return {
+      ...common,
+      state: over.state,
+      message: over.message,
+      completedMembers: [...over.completed],
+      cancellable: false,
+      ...(over.state === 'Succeeded' ? { progressPercent: 100 } : {}),
+      ...(over.startedAt === null ? {} : { startedAt: text(over.startedAt) }),
+      finishedAt: text(over.finishedAt),
+    };
+  }
+  if (state.operation?.uid === request.uid) return running(state, state.operation, common, plan);
+  const why = operationWaitsFor({ ...scene, all: views(state, observed) }, request);
+  return {
+    ...common,
+    state: 'Waiting',
+    message: why ?? 'begins with the next pass',
+    completedMembers: [],
+    cancellable: true,
+  };
+}
+
+function running(
+  state: State,
+  operation: RunningOperation,
+  common: Pick<OperationStatus, 'observedGeneration' | 'conditions' | 'warnings' | 'cancelRequested'>,
+  plan: Plan,
+): OperationStatus {
+  const { members, completed, startedAt } = operation;
+  const left = members.filter((name) => !completed.includes(name));
+  const underWay = state.members.find((m) => left.includes(m.name) && m.stage !== 'active');
+  const current = underWay?.name ?? left[0];
+  const held = plan.act ?? plan.blocks[0] ?? plan.waits[0];
+  const percent = members.length === 0 ? 0 : Math.round((100 * completed.length) / members.length);
+  return {
+    ...common,
+    state: 'Running',
+    ...(held === undefined ? {} : { message: held.detail }),
+    completedMembers: [...completed],
+    ...(current === undefined ? {} : { currentMember: current }),
+    progressPercent: percent,
+    cancellable: true,
+    startedAt: text(startedAt),
+  };
+}
