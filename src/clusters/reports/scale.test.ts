@@ -24,7 +24,10 @@ class Server extends Play {
 
   override perform(step: Step): void {
     if (step.kind === 'reconfig') {
-      if (this.uncommitted > 0) return this.refuse(step);
+      if (this.uncommitted > 0) {
+        this.refuse(step);
+        return;
+      }
       expect(JSON.stringify(step)).not.toContain('force');
       const [before, after] = [votersOf(this.config.members), votersOf(step.config.members)];
       const changed =
