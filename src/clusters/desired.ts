@@ -7,10 +7,11 @@ import {
   nestConfig,
   parseBytes,
   parseCpuMillis,
+  type ShardedClusterSpec,
   seriesOf,
 } from '../model/index.ts';
 import { stable } from './snapshotInputs.ts';
-import type { Desired, DesiredMember } from './types.ts';
+import type { Desired, DesiredComponent, DesiredMember, DesiredShards } from './types.ts';
 
 /** What of an object's metadata counts. */
 export interface DesiredSource {
@@ -35,6 +36,7 @@ export function desiredFrom(source: DesiredSource): Desired {
     type: spec.type,
     version: spec.version,
     members: membersOf(spec),
+    sharded: shardedOf(spec),
     mongodConfig: withMechanisms(nestConfig(spec.additionalMongodConfig), spec),
     tlsMode: spec.security.tls.mode,
     certificateDomains: spec.security.tls.additionalCertificateDomains,
@@ -75,9 +77,50 @@ function withMechanisms(
 
 /** A Standalone is run as a one-member set, to which members can be added later (B1.2). */
 function membersOf(spec: MongoDBSpec): readonly DesiredMember[] {
+  if (spec.type === 'ShardedCluster') return [];
   if (spec.type !== 'ReplicaSet') return [memberSettings(undefined)];
   return Array.from({ length: spec.members }, (_, i) => memberSettings(spec.memberConfig[i]));
 }
+
+/** Parts of a sharded cluster; what a part does not set for itself is the cluster's. */
+function shardedOf(spec: MongoDBSpec): DesiredShards | null {
+  if (spec.type !== 'ShardedCluster') return null;
+  const component = (count: number, part: ShardedPart): DesiredComponent => {
+    const own = nestConfig(part.additionalMongodConfig);
+    const shared = withMechanisms(nestConfig(spec.additionalMongodConfig), spec);
+    return {
+      members: Array.from({ length: count }, () => memberSettings(undefined)),
+      mongodConfig: part === spec.mongos ? withMechanisms(own, spec) : merged(shared, own),
+      memoryBytes: bytes(part.resources?.memory ?? spec.resources.memory),
+      cpus: cpus(part.resources?.cpu ?? spec.resources.cpu),
+      volumeBytes: bytes((part as { storage?: { size?: string } }).storage?.size ?? spec.storage.size),
+    };
+  };
+  return {
+    shardCount: spec.shardCount,
+    shard: component(spec.mongodsPerShardCount, spec.shard),
+    config: component(spec.configServerCount, spec.configSrv),
+    router: component(spec.mongosCount, spec.mongos),
+  };
+}
+
+type ShardedPart = ShardedClusterSpec['mongos'];
+
+/** Nested settings laid over others, leaf by leaf. */
+function merged(
+  under: Readonly<Record<string, unknown>>,
+  over: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  const result: Record<string, unknown> = { ...under };
+  for (const [key, value] of Object.entries(over)) {
+    const below = result[key];
+    result[key] = isMap(below) && isMap(value) ? merged(below, value) : value;
+  }
+  return result;
+}
+
+const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Quantities were checked at admission; a wrong one cannot get here. */
 function bytes(text: string | undefined): Bytes | null {

@@ -95,7 +95,23 @@ export type DatabaseFacts =
       readonly authenticated: boolean | null;
       /** Whether users exist on this member (the localhost exception is closed); null when unknown. */
       readonly usersExist: boolean | null;
+      /** What a router (mongos) tells; absent for a mongod, which has all of the above instead. */
+      readonly router?: RouterFacts;
     };
+
+/** What a router answers on loopback. Everything above that a router cannot know is null there. */
+export interface RouterFacts {
+  /** It got an answer from a majority of the config servers, so what follows is of now. */
+  readonly configReachable: boolean;
+  /** Shards as registered: names are those of their replica sets. Null: not known (no login yet, config servers away). */
+  readonly shards:
+    | readonly { readonly name: string; readonly host: string; readonly draining: boolean }[]
+    | null;
+  /** `off`: somebody stopped the balancer. Null: not known. */
+  readonly balancer: 'full' | 'off' | null;
+  /** A migration is under way: a stopped balancer still finishes it. */
+  readonly balancing: boolean;
+}
 
 export interface VolumeFacts {
   readonly id: string;

@@ -19,6 +19,7 @@ export const desired = (change: Partial<Desired> = {}, members = 3): Desired => 
     secondaryDelaySecs: 0,
     tags: {},
   })),
+  sharded: null,
   mongodConfig: {},
   tlsMode: 'requireTLS',
   certificateDomains: [],

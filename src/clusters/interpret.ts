@@ -2,7 +2,14 @@
  * Judging raw facts. Every "is it healthy?" of planners, guard and status is answered here, with one rule above all:
  * unknown is never healthy.
  */
-import type { ConfigMember, DatabaseFacts, MemberFacts, MemberStateName, ReplSetConfig } from './facts.ts';
+import type {
+  ConfigMember,
+  DatabaseFacts,
+  MemberFacts,
+  MemberStateName,
+  PeerFacts,
+  ReplSetConfig,
+} from './facts.ts';
 import { LAG_LIMIT } from './limits.ts';
 import { memberHost } from './topology.ts';
 import type { MemberState, Observed, ObservedMember, State } from './types.ts';
@@ -44,19 +51,54 @@ export function runsItsSnapshot(view: MemberView): boolean {
 /** State as the member itself gives it; null when unknown. */
 export const stateOf = (view: MemberView): MemberStateName | null => view.database?.state ?? null;
 
-/** The member's lag behind the primary as the set sees it; null when unknown. The primary has none. */
+/** What the members of one set say together. */
+interface SetView {
+  readonly members: readonly MemberView[];
+  readonly primary: MemberView | null;
+  /** The primary's own words about the others, by `host:port`. */
+  readonly peers: ReadonlyMap<string, PeerFacts>;
+  readonly rows: ReadonlyMap<string, ConfigMember>;
+}
+
+/** Worked out once for each list: asked for every member, it would make a decision cost the square of their number. */
+const known = new WeakMap<readonly MemberView[], Map<string, SetView>>();
+
+function setOf(view: MemberView, all: readonly MemberView[]): SetView {
+  const sets = known.get(all) ?? new Map<string, SetView>();
+  known.set(all, sets);
+  const { replicaSet } = view.member;
+  const found = sets.get(replicaSet) ?? setView(all.filter((v) => v.member.replicaSet === replicaSet));
+  sets.set(replicaSet, found);
+  return found;
+}
+
+function setView(members: readonly MemberView[]): SetView {
+  const primary = primaryOf(members);
+  const database = primary?.database ?? null;
+  return {
+    members,
+    primary,
+    peers: new Map(database?.peers.map((p) => [p.host, p]) ?? []),
+    rows: new Map(database?.config?.members.map((row) => [row.host, row]) ?? []),
+  };
+}
+
+/** The member's lag behind its primary as the set sees it; null when unknown. The primary has none. `all` may hold other sets' members too. */
 export function lagOf(view: MemberView, all: readonly MemberView[]): number | null {
   if (stateOf(view) === 'PRIMARY') return 0;
   const host = memberHost(view.member);
-  for (const witness of [primaryOf(all), view]) {
-    const row = witness?.database?.peers.find((p) => p.host === host);
-    if (row && row.lagMillis !== null) return row.lagMillis;
-  }
-  return null;
+  if (host === null) return null;
+  const told = setOf(view, all).peers.get(host) ?? view.database?.peers.find((p) => p.host === host);
+  if (told !== undefined && told.lagMillis !== null) return told.lagMillis;
+  return view.database?.peers.find((p) => p.host === host)?.lagMillis ?? null;
 }
 
-/** S1: PRIMARY, or SECONDARY within the lag limit. Unknown lag of a secondary counts as unhealthy. */
+/**
+ * S1: PRIMARY, or SECONDARY within the lag limit. Unknown lag of a secondary counts as unhealthy. A router is healthy when
+ * it answers and reaches its config servers.
+ */
 export function isHealthy(view: MemberView, all: readonly MemberView[]): boolean {
+  if (view.member.role === 'router') return view.database?.router?.configReachable === true;
   const state = stateOf(view);
   if (state === 'PRIMARY') return view.database?.writablePrimary === true;
   if (state !== 'SECONDARY') return false;
@@ -64,10 +106,10 @@ export function isHealthy(view: MemberView, all: readonly MemberView[]): boolean
   return lag !== null && lag <= LAG_LIMIT;
 }
 
-/** The one writable primary of the newest term, or null. An old primary that has not noticed yet loses by term. */
-export function primaryOf(all: readonly MemberView[]): MemberView | null {
+/** The one writable primary of the newest term among the members of one set, or null. An old primary that has not noticed yet loses by term. */
+export function primaryOf(members: readonly MemberView[]): MemberView | null {
   let best: MemberView | null = null;
-  for (const candidate of all) {
+  for (const candidate of members) {
     if (!candidate.database?.writablePrimary) continue;
     if (best === null || (candidate.database.term ?? -1) > (best.database?.term ?? -1)) best = candidate;
   }
@@ -75,13 +117,13 @@ export function primaryOf(all: readonly MemberView[]): MemberView | null {
 }
 
 /** The set's configuration as its primary has it. */
-export const configOf = (all: readonly MemberView[]): ReplSetConfig | null =>
-  primaryOf(all)?.database?.config ?? null;
+export const configOf = (members: readonly MemberView[]): ReplSetConfig | null =>
+  primaryOf(members)?.database?.config ?? null;
 
-/** A member's row in it; null when it is not in the set (yet, or any more) or that is not known. */
+/** A member's row in its set's configuration; null when it is not in the set (yet, or any more) or that is not known. */
 export function configRowOf(view: MemberView, all: readonly MemberView[]): ConfigMember | null {
   const host = memberHost(view.member);
-  return configOf(all)?.members.find((m) => m.host === host) ?? null;
+  return host === null ? null : (setOf(view, all).rows.get(host) ?? null);
 }
 
 /**
@@ -91,8 +133,9 @@ export function configRowOf(view: MemberView, all: readonly MemberView[]): Confi
 export function isNewcomer(view: MemberView, all: readonly MemberView[]): boolean {
   const { stage } = view.member;
   if (stage !== 'deployed' && stage !== 'healthy' && stage !== 'syncing') return false;
+  if (setOf(view, all).primary?.database?.config == null) return false;
   const row = configRowOf(view, all);
-  return configOf(all) !== null && (row === null || row.votes === 0);
+  return row === null || row.votes === 0;
 }
 
 /** Votes needed for a majority of this many voters. */
@@ -106,6 +149,9 @@ export interface Quorum {
 
 /** Voters of the committed configuration and how many of them are healthy. Without a configuration: the state's members. */
 export function quorumOf(all: readonly MemberView[]): Quorum {
+  // Routers hold no votes: one that works keeps the cluster reachable.
+  if (all.length > 0 && all.every((v) => v.member.role === 'router'))
+    return { voters: all.length, healthyVoters: all.filter((v) => isHealthy(v, all)).length, needed: 1 };
   const config =
     primaryOf(all)?.database?.config ?? all.find((v) => v.database?.config)?.database?.config ?? null;
   const votes = new Map(config?.members.map((m) => [m.host, m.votes]) ?? []);

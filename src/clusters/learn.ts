@@ -13,19 +13,21 @@ import {
   views,
 } from './interpret.ts';
 import { holdsMembership, learnOperations } from './operations/index.ts';
+import { learnRefusals } from './refusals.ts';
 import { goalOf } from './snapshotInputs.ts';
 import {
   memberOf,
   pendingOf,
   plannedMember,
+  plannedSet,
   withFailure,
   withMember,
   withoutPending,
   withoutRetry,
   withReplicaSet,
 } from './state.ts';
-import { replicaSetName, untouched, wantedMember } from './topology.ts';
-import type { Desired, MemberState, Observed, PendingOperation, State } from './types.ts';
+import { type Group, groupsOf, isRouter, untouched, wantedMember } from './topology.ts';
+import type { Desired, Goal, MemberState, Observed, PendingOperation, State } from './types.ts';
 
 /**
  * What the record learns from a reading, before anything is planned: finished infrastructure operations, members that
@@ -55,6 +57,7 @@ function learn(state: State, desired: Desired, observed: Observed, now: Millis):
   next = learnGoal(next, desired, observed);
   next = learnPhase(next, desired);
   next = learnOperations(next, desired, observed, now);
+  next = learnRefusals(next, desired, observed);
   return learnGone(learnMembership(next, desired));
 }
 
@@ -106,7 +109,7 @@ function operationSucceeded(
         deployedVersion: null,
         activated: null,
         // A member's port is its name in the set; before there is a set it may get another one.
-        ...(cleared.replicaSets.every(untouched) ? { port: null } : {}),
+        ...(isUnknownToSet(cleared, pending.member) ? { port: null } : {}),
       });
     case 'deleteVolume':
       return withMember(cleared, pending.member, { volumeId: null });
@@ -140,7 +143,7 @@ function learnVanished(state: State, observed: Observed): State {
       serviceId: null,
       deployedVersion: null,
       activated: null,
-      ...(state.replicaSets.every(untouched) ? { port: null } : {}),
+      ...(isUnknownToSet(state, name) ? { port: null } : {}),
     });
   }
   return next;
@@ -148,13 +151,15 @@ function learnVanished(state: State, observed: Observed): State {
 
 function learnMembers(state: State, desired: Desired, observed: Observed, now: Millis): State {
   let next = state;
-  const settled = state.replicaSets.every((r) => r.stage === 'ready');
   const all = views(state, observed);
   for (const view of all) {
     const stage = view.member.stage;
     if (stage === 'deployed' && runsItsSnapshot(view))
       next = withMember(next, view.member.name, { stage: 'healthy' });
-    if ((stage === 'healthy' || stage === 'syncing') && settled)
+    if (stage === 'healthy' && isRouter(view.member) && isHealthy(view, all))
+      next = withMember(next, view.member.name, { stage: 'active' });
+    const set = state.replicaSets.find((r) => r.name === view.member.replicaSet);
+    if ((stage === 'healthy' || stage === 'syncing') && set?.stage === 'ready')
       next = learnJoining(next, desired, view, all, now);
     if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
       next = withMember(next, view.member.name, { stage: 'active' });
@@ -186,19 +191,22 @@ function learnJoining(
   return withMember(state, name, { stage: 'syncing', caughtUpSince: since });
 }
 
-/** A6.3, A6.4: too few members get new ones with new indexes; too many are marked from the highest index down. */
+/**
+ * A6.3, A6.4: too few members of a group get new ones with new indexes; too many are marked from the highest index down.
+ * A new shard is a new set (A6.5).
+ */
 function learnMembership(state: State, desired: Desired): State {
   if (desired.deleting !== null || desired.suspend || holdsMembership(state)) return state;
-  const staying = state.members.filter((m) => m.stage !== 'removing');
-  const missing = desired.members.length - staying.length;
-  const set = replicaSetName(desired);
-  if (missing > 0) {
-    const first = state.nextMemberIndex;
-    const added = Array.from({ length: missing }, (_, i) => plannedMember(desired.name, set, first + i));
-    return { ...state, members: [...state.members, ...added], nextMemberIndex: first + missing };
-  }
+  return groupsOf(desired).reduce(learnGroup, state);
+}
+
+function learnGroup(state: State, group: Group): State {
+  const staying = state.members.filter((m) => m.stage !== 'removing' && m.replicaSet === group.name);
+  const missing = group.component.members.length - staying.length;
+  if (missing > 0) return withNewMembers(state, group, missing);
+  const set = state.replicaSets.find((r) => r.name === group.name);
   // After a suspension all members come back first: only a set that runs can let one go (A6.4, S4).
-  if (state.phase !== 'running' && !state.replicaSets.every(untouched)) return state;
+  if (state.phase !== 'running' && set !== undefined && !untouched(set)) return state;
   const surplus = new Set(
     [...staying]
       .sort((a, b) => b.index - a.index)
@@ -209,6 +217,18 @@ function learnMembership(state: State, desired: Desired): State {
   return {
     ...state,
     members: state.members.map((m) => (surplus.has(m.name) ? { ...m, stage: 'removing' as const } : m)),
+  };
+}
+
+function withNewMembers(state: State, group: Group, missing: number): State {
+  const first = state.nextMemberIndex[group.name] ?? 0;
+  const added = Array.from({ length: missing }, (_, i) => plannedMember(group, first + i));
+  const set = state.replicaSets.some((r) => r.name === group.name) ? null : plannedSet(group);
+  return {
+    ...state,
+    members: [...state.members, ...added],
+    replicaSets: set === null ? state.replicaSets : [...state.replicaSets, set],
+    nextMemberIndex: { ...state.nextMemberIndex, [group.name]: first + missing },
   };
 }
 
@@ -238,6 +258,13 @@ function isBack(view: MemberView, all: readonly MemberView[]): boolean {
   return binary && runsItsSnapshot(view) && isHealthy(view, members);
 }
 
+/** No set knows the member by its port yet, so it may come back with another one. */
+function isUnknownToSet(state: State, member: string): boolean {
+  const record = memberOf(state, member);
+  const set = state.replicaSets.find((r) => r.name === record?.replicaSet);
+  return set !== undefined && untouched(set);
+}
+
 /** The goal of this spec and phase; a new one gets a new version (A9.1). */
 function learnGoal(state: State, desired: Desired, observed: Observed): State {
   const all = views(state, observed);
@@ -249,13 +276,15 @@ function learnGoal(state: State, desired: Desired, observed: Observed): State {
     (v) => v.member.activated !== null && configRowOf(v, all) !== null && !runsItsSnapshot(v) && !isDown(v),
   );
   const goal = goalOf(state, desired, stuck, settling);
-  if (state.goal?.hash === goal.hash) return state;
+  if (state.goal?.hash === goal.hash && sameRoles(state.goal, goal)) return state;
   return {
     ...state,
     goal,
     configVersion: state.goal === null ? state.configVersion : state.configVersion + 1,
   };
 }
+
+const sameRoles = (a: Goal, b: Goal): boolean => JSON.stringify(a.roles) === JSON.stringify(b.roles);
 
 function learnReplicaSets(state: State, observed: Observed): State {
   let next = state;
@@ -271,13 +300,17 @@ function learnReplicaSets(state: State, observed: Observed): State {
     ) {
       next = withReplicaSet(next, set.name, { replicaSetId: ids[0] as string });
     }
+    const listed = all.some((v) => v.database?.router?.shards?.some((s) => s.name === set.name) === true);
+    if (!set.registered && set.role === 'shardServer' && listed)
+      next = withReplicaSet(next, set.name, { registered: true });
   }
   return next;
 }
 
 function learnPhase(state: State, desired: Desired): State {
   const running =
-    state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => m.stage === 'active');
+    state.replicaSets.every((r) => r.stage === 'ready' && (r.role !== 'shardServer' || r.registered)) &&
+    state.members.every((m) => m.stage === 'active');
   const atRest = (m: MemberState): boolean => m.stage === 'planned' || m.stage === 'removing';
   const gone = state.members.every((m) => m.serviceId === null && atRest(m)) && state.pending.length === 0;
   const suspended = desired.suspend && gone;

@@ -461,7 +461,7 @@ test('A2.1 A2.2 A2.3 the record holds what cannot be seen again: identity, place
     uid: d.uid,
     phase: 'running',
     configVersion: 1,
-    nextMemberIndex: 3,
+    nextMemberIndex: { orders: 3 },
     goal: { tlsMode: 'requireTLS' },
     suspended: false,
     pending: [],

@@ -5,7 +5,7 @@
 import type { Secret } from '../base/secret.ts';
 import type { Bytes } from '../base/units.ts';
 import type { OwnerMarker, ReplSetConfig } from './facts.ts';
-import type { TlsMode } from './types.ts';
+import type { MemberRole, TlsMode } from './types.ts';
 
 export interface Login {
   readonly user: string;
@@ -21,8 +21,10 @@ export interface MemberSnapshot {
   readonly cluster: string;
   readonly member: string;
   readonly replicaSet: string;
-  readonly role: 'replicaSet' | 'shardServer' | 'configServer';
-  readonly product: 'mongod';
+  readonly role: MemberRole;
+  readonly product: 'mongod' | 'mongos';
+  /** `set/host:port,…` of the config servers; only a router has it. */
+  readonly configServers?: string;
   readonly version: string;
   readonly run: 'running' | 'stopped';
   readonly hostname: string;

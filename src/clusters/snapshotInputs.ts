@@ -1,11 +1,11 @@
 /** What goes into a member's snapshot besides secrets, and the fingerprint by which a change of it is seen. */
-import { GIB } from '../base/units.ts';
+import { type Bytes, GIB } from '../base/units.ts';
 import type { MemberSnapshot } from './snapshot.ts';
-import { serviceHostname, untouched } from './topology.ts';
-import type { ActivatedSnapshot, Desired, Goal, MemberState, State, TlsMode } from './types.ts';
+import { componentOf, memberHost, serviceHostname, untouched } from './topology.ts';
+import type { ActivatedSnapshot, Desired, Goal, MemberRole, MemberState, State, TlsMode } from './types.ts';
 
 /** A9.6: max(0.25, 0.5·(maxRAM − 0.5)) GB, to two decimals. Without a memory limit: the smallest, so that many members fit one machine. */
-export function cacheGb(desired: Pick<Desired, 'memoryBytes'>): number {
+export function cacheGb(desired: { readonly memoryBytes: Bytes | null }): number {
   if (desired.memoryBytes === null) return 0.25;
   return Math.max(0.25, Math.floor(0.5 * (desired.memoryBytes / GIB - 0.5) * 100) / 100);
 }
@@ -74,7 +74,42 @@ export function goalOf(
     underWay && together && !stuck && current[0] !== undefined
       ? current[0]
       : nextTlsMode(current, desired.tlsMode);
-  return { tlsMode, hash: configFingerprint({ ...desired, tlsMode }) };
+  const hash = configFingerprint({ ...desired, tlsMode });
+  return {
+    tlsMode,
+    hash,
+    ...(desired.sharded === null ? {} : { roles: roleHashes(state, desired, tlsMode) }),
+  };
+}
+
+/** A2.2, A6.2: what a role's own settings and, for routers, the list of config servers come to. */
+function roleHashes(
+  state: Pick<State, 'members' | 'replicaSets'>,
+  desired: Desired,
+  tlsMode: TlsMode,
+): NonNullable<Goal['roles']> {
+  const of = (role: MemberRole): string => {
+    const { mongodConfig, memoryBytes, cpus } = componentOf(desired, role) ?? desired;
+    return configFingerprint({ ...desired, tlsMode, mongodConfig, memoryBytes, cpus });
+  };
+  return {
+    configServer: of('configServer'),
+    shardServer: of('shardServer'),
+    router: `${of('router')} ${configServerList(state) ?? ''}`,
+  };
+}
+
+/** What a member of this role is to run by the goal. */
+export const goalHash = (goal: Goal, role: MemberRole): string =>
+  (role === 'replicaSet' ? undefined : goal.roles?.[role]) ?? goal.hash;
+
+/** `cfg/host:port,…`: where routers find the config servers that are full members (A5.3). Null: none yet. */
+export function configServerList(state: Pick<State, 'members'>): string | null {
+  const servers = state.members.filter((m) => m.role === 'configServer' && m.stage !== 'removing');
+  const settled = servers.filter((m) => m.stage !== 'planned' && m.stage !== 'syncing');
+  const hosts = settled.map(memberHost).filter((h) => h !== null);
+  const name = servers[0]?.replicaSet;
+  return name === undefined || hosts.length === 0 ? null : `${name}/${hosts.sort().join(',')}`;
 }
 
 /** What is remembered of a snapshot once its member has it. */
@@ -86,13 +121,14 @@ export function activatedSnapshot(
   certificateFingerprint: string | null,
 ): ActivatedSnapshot {
   const goal = state.goal ?? goalOf(state, desired);
+  const record = state.members.find((m) => m.name === member) ?? null;
   return {
     configVersion,
     tlsMode: goal.tlsMode,
-    configHash: goal.hash,
-    cacheGb: cacheGb(desired),
+    configHash: goalHash(goal, record?.role ?? 'replicaSet'),
+    cacheGb: cacheGb(componentOf(desired, record?.role ?? 'replicaSet') ?? desired),
     certificateFingerprint,
-    restartToken: restartToken(state, state.members.find((m) => m.name === member) ?? null),
+    restartToken: restartToken(state, record),
   };
 }
 
@@ -113,24 +149,28 @@ export function snapshotInputs(
   member: MemberState,
   configVersion: number,
 ): SnapshotInputs {
+  const goal = state.goal ?? goalOf(state, desired);
+  const component = componentOf(desired, member.role) ?? desired;
+  const servers = member.role === 'router' ? configServerList(state) : null;
   return {
     configVersion,
     clusterUid: state.uid,
     cluster: `${desired.namespace}/${desired.name}`,
     member: member.name,
     replicaSet: member.replicaSet,
-    role: 'replicaSet',
-    product: 'mongod',
+    role: member.role,
+    product: member.role === 'router' ? 'mongos' : 'mongod',
+    ...(servers === null ? {} : { configServers: servers }),
     version: member.deployedVersion ?? desired.version,
     run: 'running',
     hostname: serviceHostname(desired, member.name),
     port: member.port ?? 0,
     bindIp: member.address === null || member.address === 'localhost' ? [] : ['*'],
-    tlsMode: (state.goal ?? goalOf(state, desired)).tlsMode,
-    cacheGb: cacheGb(desired),
-    userConfig: desired.mongodConfig,
-    limits: { memoryBytes: desired.memoryBytes, cpus: desired.cpus },
-    hash: (state.goal ?? goalOf(state, desired)).hash,
+    tlsMode: goal.tlsMode,
+    cacheGb: cacheGb(component),
+    userConfig: component.mongodConfig,
+    limits: { memoryBytes: component.memoryBytes, cpus: component.cpus },
+    hash: goalHash(goal, member.role),
     restartToken: restartToken(state, member),
   };
 }

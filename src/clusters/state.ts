@@ -2,7 +2,7 @@
 import { check, unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST, UNCONFIRMED } from './limits.ts';
-import { memberName, replicaSetName } from './topology.ts';
+import { type Group, groupsOf, memberName } from './topology.ts';
 import type {
   AppliedUser,
   Desired,
@@ -18,7 +18,7 @@ import type {
 
 /** A new cluster's record: uid, prefix and topology plan, nothing touched yet (A4.1). */
 export function initialState(desired: Desired): State {
-  const set = replicaSetName(desired);
+  const groups = groupsOf(desired);
   return {
     schema: 1,
     uid: desired.uid,
@@ -26,10 +26,10 @@ export function initialState(desired: Desired): State {
     phase: 'creating',
     configVersion: 1,
     goal: null,
-    nextMemberIndex: desired.members.length,
+    nextMemberIndex: Object.fromEntries(groups.map((g) => [g.name, g.component.members.length])),
     credentialsReady: false,
-    members: desired.members.map((_, index) => plannedMember(desired.name, set, index)),
-    replicaSets: [{ name: set, stage: 'bootstrap', initiating: false, replicaSetId: null, usersHash: null }],
+    members: groups.flatMap((g) => g.component.members.map((_, index) => plannedMember(g, index))),
+    replicaSets: groups.flatMap((g) => plannedSet(g) ?? []),
     pending: [],
     retries: [],
     users: [],
@@ -40,13 +40,29 @@ export function initialState(desired: Desired): State {
   };
 }
 
-/** A member that nothing was done for yet. */
-export function plannedMember(cluster: string, replicaSet: string, index: number): MemberState {
+/** The record of a set that nothing was done for yet; null for routers, which form none. */
+export function plannedSet({ name, role, shardIndex }: Omit<Group, 'component'>): ReplicaSetState | null {
+  if (role === 'router') return null;
   return {
-    name: memberName(cluster, index),
+    name,
+    role,
+    shardIndex,
+    registered: false,
+    stage: 'bootstrap',
+    initiating: false,
+    replicaSetId: null,
+    usersHash: null,
+  };
+}
+
+/** A member that nothing was done for yet. */
+export function plannedMember(group: Omit<Group, 'component'>, index: number): MemberState {
+  return {
+    name: memberName(group.name, index),
     index,
-    replicaSet,
-    shardIndex: null,
+    role: group.role,
+    replicaSet: group.name,
+    shardIndex: group.shardIndex,
     stage: 'planned',
     host: null,
     address: null,
@@ -110,16 +126,27 @@ export function withFailure(
   code: string,
   message: string,
   now: Millis,
+  retry: 'later' | 'never' = 'later',
 ): State {
   const failures = (retryOf(state, action, target)?.failures ?? 0) + 1;
   const repair = !INFRASTRUCTURE.has(action);
   const wait = repair
     ? backoff(failures, REPAIR_FIRST, REPAIR_CAP)
     : backoff(failures, RETRY_FIRST, RETRY_CAP);
-  const retry: RetryState = { action, member: target, failures, code, message, nextTryAt: now + wait };
+  // A3.2: infrastructure is tried without end; only what a database or an agent refuses for good waits for a change.
+  const refused = repair && retry === 'never';
+  const next: RetryState = {
+    action,
+    member: target,
+    failures,
+    code,
+    message,
+    nextTryAt: now + (refused ? RETRY_CAP : wait),
+    ...(refused ? { refused: { on: null } } : {}),
+  };
   return {
     ...withoutRetry(state, action, target),
-    retries: [...withoutRetry(state, action, target).retries, retry],
+    retries: [...withoutRetry(state, action, target).retries, next],
   };
 }
 
@@ -217,7 +244,7 @@ export function applyOutcome(
     const known =
       step.kind === 'initiate' ? withReplicaSet(state, step.replicaSet, { initiating: false }) : state;
     const cleared = pending?.stepId === stepId ? withoutPending(known, target) : known;
-    return withFailure(cleared, step.kind, target, outcome.code, outcome.message, now);
+    return withFailure(cleared, step.kind, target, outcome.code, outcome.message, now, outcome.retry);
   }
   const done = applyDone(state, step, stepId, outcome.result);
   // Infrastructure is only started here; its failures are over when the operation was seen to succeed (A2.4).

@@ -1,12 +1,72 @@
 /** Names and places of a cluster's parts. */
 import type { ConfigMember, ReplSetConfig } from './facts.ts';
-import type { Desired, DesiredMember, MemberState, ReplicaSetState, State } from './types.ts';
+import type {
+  Desired,
+  DesiredComponent,
+  DesiredMember,
+  MemberRole,
+  MemberState,
+  ReplicaSetState,
+  State,
+} from './types.ts';
 
-/** The replica set's name is the resource's name, as users of the Kubernetes resource expect (B1.3). */
-export const replicaSetName = (desired: Desired): string => desired.name;
+/** Members that belong together: a replica set, or the routers of a sharded cluster. */
+export interface Group {
+  /** Name of the replica set, and what its members' names begin with. */
+  readonly name: string;
+  readonly role: MemberRole;
+  readonly shardIndex: number | null;
+  readonly component: DesiredComponent;
+}
 
-/** `orders-0`: the member's name. The index is monotonic and never used twice (A2.2). */
-export const memberName = (cluster: string, index: number): string => `${cluster}-${index}`;
+/**
+ * The groups a cluster consists of, in the order in which they are made and changed: config servers, shards, routers
+ * (A5.3, A8.2). A replica set's name is the resource's name, as users of the Kubernetes resource expect (B1.3).
+ */
+export function groupsOf(desired: Desired): readonly Group[] {
+  const found = groups.get(desired);
+  if (found !== undefined) return found;
+  const made = makeGroups(desired);
+  groups.set(desired, made);
+  return made;
+}
+const groups = new WeakMap<Desired, readonly Group[]>();
+
+function makeGroups(desired: Desired): readonly Group[] {
+  const { name, sharded } = desired;
+  if (sharded === null) {
+    const { members, mongodConfig, memoryBytes, cpus, volumeBytes } = desired;
+    const component = { members, mongodConfig, memoryBytes, cpus, volumeBytes };
+    return [{ name, role: 'replicaSet', shardIndex: null, component }];
+  }
+  const shards = Array.from(
+    { length: sharded.shardCount },
+    (_, i): Group => ({
+      name: `${name}-s${i}`,
+      role: 'shardServer',
+      shardIndex: i,
+      component: sharded.shard,
+    }),
+  );
+  return [
+    { name: `${name}-cfg`, role: 'configServer', shardIndex: null, component: sharded.config },
+    ...shards,
+    { name: `${name}-mongos`, role: 'router', shardIndex: null, component: sharded.router },
+  ];
+}
+
+/** What is set for members of this role. */
+export const componentOf = (desired: Desired, role: MemberRole): DesiredComponent | null =>
+  groupsOf(desired).find((g) => g.role === role)?.component ?? null;
+
+/** How many members the spec asks for in all. */
+export const wantedMembers = (desired: Desired): number =>
+  groupsOf(desired).reduce((sum, g) => sum + g.component.members.length, 0);
+
+/** `orders-0`: the member's name. The index is monotonic in its group and never used twice (A2.2). */
+export const memberName = (group: string, index: number): string => `${group}-${index}`;
+
+export const isRouter = (member: Pick<MemberState, 'role'>): boolean => member.role === 'router';
 
 /**
  * The service's name on the platform. Other namespaces than `default` are put in front, so that two clusters of one
@@ -36,11 +96,14 @@ export const stayingMembers = (state: Pick<State, 'members'>): readonly MemberSt
 /** What the spec gives this member; null for one that leaves. */
 export function wantedMember(
   state: Pick<State, 'members'>,
-  desired: Pick<Desired, 'members'>,
+  desired: Desired,
   member: MemberState,
 ): DesiredMember | null {
-  const place = stayingMembers(state).findIndex((m) => m.name === member.name);
-  return place < 0 ? null : (desired.members[place] ?? null);
+  const group = groupsOf(desired).find((g) => g.name === member.replicaSet);
+  const place = stayingMembers(state)
+    .filter((m) => m.replicaSet === member.replicaSet)
+    .findIndex((m) => m.name === member.name);
+  return place < 0 ? null : (group?.component.members[place] ?? null);
 }
 
 /** A member's row in the set's configuration as the spec wants it. */
@@ -63,21 +126,25 @@ const PLAIN: DesiredMember = { votes: 1, priority: 1, hidden: false, secondaryDe
  * The configuration a new set is initiated with: all configured members at once (A5.1). One that the spec has no place
  * for any more since an initiation was sent is part of it all the same, and leaves when the set runs.
  */
-export function initialConfig(state: State, desired: Desired): ReplSetConfig | null {
+export function initialConfig(state: State, desired: Desired, set = desired.name): ReplSetConfig | null {
   const members: ConfigMember[] = [];
-  for (const member of stayingMembers(state)) {
+  const own = stayingMembers(state).filter((m) => m.replicaSet === set);
+  for (const member of own) {
     const host = memberHost(member);
     const wanted = wantedMember(state, desired, member) ?? PLAIN;
     if (host === null) return null;
     members.push(configRow(member, wanted, host));
   }
-  return { _id: replicaSetName(desired), version: 1, members };
+  // SHD-01: the role stands in the set's own configuration too, not only in the options of its processes.
+  const role = own[0]?.role === 'configServer' ? { configsvr: true } : {};
+  return { _id: set, version: 1, ...role, members };
 }
 
 /** The connection string without a user; null until every member has its place. */
 export function connectionString(state: State, desired: Desired): string | null {
   // A new member counts for clients once the set knows it; while a set comes back, all its members are known already.
-  const known = stayingMembers(state);
+  // Clients of a sharded cluster speak to its routers only.
+  const known = stayingMembers(state).filter((m) => desired.sharded === null || isRouter(m));
   const settled =
     state.phase === 'running'
       ? known.filter((m) => m.stage === 'active' || m.stage === 'reloading' || m.stage === 'upgrading')
@@ -85,8 +152,9 @@ export function connectionString(state: State, desired: Desired): string | null 
   const hosts = (settled.length > 0 ? settled : known).map(memberHost);
   if (hosts.length === 0 || hosts.includes(null)) return null;
   const tls = clientsUseTls(known, desired);
-  const options = [`replicaSet=${encodeURIComponent(replicaSetName(desired))}`, ...(tls ? ['tls=true'] : [])];
-  return `mongodb://${hosts.join(',')}/?${options.join('&')}`;
+  const set = desired.sharded === null ? [`replicaSet=${encodeURIComponent(desired.name)}`] : [];
+  const options = [...set, ...(tls ? ['tls=true'] : [])];
+  return `mongodb://${hosts.join(',')}/${options.length === 0 ? '' : `?${options.join('&')}`}`;
 }
 
 /**

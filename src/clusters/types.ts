@@ -15,6 +15,25 @@ export interface DesiredMember {
   readonly tags: Readonly<Record<string, string>>;
 }
 
+/** What a process is part of. */
+export type MemberRole = 'replicaSet' | 'shardServer' | 'configServer' | 'router';
+
+/** One part of a sharded cluster: its members and what is set for them alone. */
+export interface DesiredComponent {
+  readonly members: readonly DesiredMember[];
+  readonly mongodConfig: Readonly<Record<string, unknown>>;
+  readonly memoryBytes: Bytes | null;
+  readonly cpus: number | null;
+  readonly volumeBytes: Bytes | null;
+}
+
+export interface DesiredShards {
+  readonly shardCount: number;
+  readonly shard: DesiredComponent;
+  readonly config: DesiredComponent;
+  readonly router: DesiredComponent;
+}
+
 /** What the spec asks for, in the planner's terms: every default filled in, nothing optional. */
 export interface Desired {
   readonly uid: string;
@@ -24,7 +43,10 @@ export interface Desired {
   readonly type: 'Standalone' | 'ReplicaSet' | 'ShardedCluster';
   /** A pinned catalog version, `8.0.32-14`. */
   readonly version: string;
+  /** Members of the one set; empty for a sharded cluster. */
   readonly members: readonly DesiredMember[];
+  /** Null but for a sharded cluster. */
+  readonly sharded: DesiredShards | null;
   /** User's mongod configuration, nested; managed keys were refused at admission. */
   readonly mongodConfig: Readonly<Record<string, unknown>>;
   readonly tlsMode: TlsMode;
@@ -86,6 +108,8 @@ export interface MemberState {
   readonly name: string;
   /** Monotonic; never used twice in a cluster's life. */
   readonly index: number;
+  readonly role: MemberRole;
+  /** The set it belongs to; routers belong to none, and have the name of their group here. */
   readonly replicaSet: string;
   readonly shardIndex: number | null;
   readonly stage: MemberStage;
@@ -117,6 +141,10 @@ export type ReplicaSetStage = 'bootstrap' | 'users' | 'ready';
 
 export interface ReplicaSetState {
   readonly name: string;
+  readonly role: Exclude<MemberRole, 'router'>;
+  readonly shardIndex: number | null;
+  /** A5.3: a router was seen to list it as a shard. Always false for others. */
+  readonly registered: boolean;
   readonly stage: ReplicaSetStage;
   /**
    * The initiation was sent and not refused: from here on members are treated as a set's, though none may say so yet (S2, S6).
@@ -152,6 +180,8 @@ export interface RetryState {
   readonly code: string;
   readonly message: string;
   readonly nextTryAt: Millis;
+  /** Refused for good: not asked again before the spec or the world looks other than this mark; null: not taken yet. */
+  readonly refused?: { readonly on: number | null };
 }
 
 /** A MongoDBUser as last applied to the database (USR-08, USR-10). */
@@ -167,6 +197,8 @@ export interface AppliedUser {
 export interface Goal {
   readonly hash: string;
   readonly tlsMode: TlsMode;
+  /** In a sharded cluster the roles have settings of their own; a change of one role's reloads only its members. */
+  readonly roles?: Readonly<Record<Exclude<MemberRole, 'replicaSet'>, string>>;
 }
 
 export interface State {
@@ -177,7 +209,8 @@ export interface State {
   /** Grows with every new goal. */
   readonly configVersion: number;
   readonly goal: Goal | null;
-  readonly nextMemberIndex: number;
+  /** Next index of each set (and of the routers), by name: never one twice. */
+  readonly nextMemberIndex: Readonly<Record<string, number>>;
   readonly credentialsReady: boolean;
   readonly members: readonly MemberState[];
   readonly replicaSets: readonly ReplicaSetState[];
@@ -395,6 +428,8 @@ export type BlockReason =
   | 'UserPasswordMissing'
   | 'WouldInterrupt'
   | 'FcvTooOld'
+  /** The database or a host refused a step for good, in its own words. */
+  | 'Refused'
   | 'VersionStep';
 
 export type Decision =

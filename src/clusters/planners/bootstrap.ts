@@ -83,7 +83,7 @@ function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
   }
   const held = backingOff(scene, 'initiate', set.name);
   if (held !== null) return held;
-  const config = initialConfig(scene.state, scene.desired);
+  const config = initialConfig(scene.state, scene.desired, set.name);
   const via = members[0];
   if (config === null || via === undefined)
     return wait('WaitingForMembers', soon(scene), `members of ${set.name} have no place yet`);

@@ -1,7 +1,12 @@
+import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf } from '../state.ts';
 import { untouched } from '../topology.ts';
-import type { Step } from '../types.ts';
-import { act, backingOff, helpNeeded, type Planner } from './planner.ts';
+import type { ReplicaSetState, Step } from '../types.ts';
+import { act, backingOff, helpNeeded, type Planner, type Scene } from './planner.ts';
+
+const isUnbegun = (scene: Scene, set: ReplicaSetState): boolean =>
+  untouched(set) &&
+  !scene.all.some((v) => v.member.replicaSet === set.name && v.database?.initiated === true);
 
 /**
  * A changed configuration before the set was initiated goes to all members directly: nothing can be hurt, and a wrong
@@ -9,16 +14,17 @@ import { act, backingOff, helpNeeded, type Planner } from './planner.ts';
  * initiation was sent, members are changed one at a time (`planRollout`).
  */
 export const planChangedBeforeBootstrap: Planner = (scene) => {
-  if (scene.desired.deleting !== null || scene.desired.suspend || !scene.state.replicaSets.every(untouched))
-    return null;
-  if (scene.all.some((v) => v.database?.initiated === true)) return null;
-  const wanted = scene.state.goal?.hash;
-  if (wanted === undefined) return null;
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  const { goal } = scene.state;
+  if (goal === null) return null;
+  const fresh = new Set(scene.state.replicaSets.filter((set) => isUnbegun(scene, set)).map((r) => r.name));
   const { version } = scene.desired;
-  const given = scene.state.members.filter((m) => m.activated !== null && m.stage !== 'removing');
+  const given = scene.state.members.filter(
+    (m) => m.activated !== null && m.stage !== 'removing' && fresh.has(m.replicaSet),
+  );
   // S7: a set begins with one version. Binaries first, so that no member starts twice.
   const redeploy = given.filter((m) => m.deployedVersion !== version);
-  const stale = given.filter((m) => m.activated?.configHash !== wanted);
+  const stale = given.filter((m) => m.activated?.configHash !== goalHash(goal, m.role));
   const action = redeploy.length > 0 ? 'deploy' : 'publish';
   const todo = (redeploy.length > 0 ? redeploy : stale).filter(
     (m) => pendingOf(scene.state, m.name) === null,

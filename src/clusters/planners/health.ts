@@ -1,6 +1,6 @@
 import { formatDuration } from '../../base/units.ts';
 import { isHealthy, lagOf, primaryOf, stateOf } from '../interpret.ts';
-import { stayingMembers } from '../topology.ts';
+import { isRouter, stayingMembers, wantedMembers } from '../topology.ts';
 import type { Decision } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import { type Planner, soon, verdict, wait } from './planner.ts';
@@ -39,7 +39,14 @@ export const planHealth: Planner = (scene) => {
       }
     }
   }
-  const [has, wanted] = [stayingMembers(scene.state).length, scene.desired.members.length];
+  for (const view of scene.all.filter((v) => isRouter(v.member) && v.database !== null)) {
+    if (isHealthy(view, scene.all)) continue;
+    const { name } = view.member;
+    decisions.push(
+      wait('WaitingForMembers', soon(scene), `router ${name} does not reach the config servers`, name),
+    );
+  }
+  const [has, wanted] = [stayingMembers(scene.state).length, wantedMembers(scene.desired)];
   if (has !== wanted && decisions.length === 0) {
     decisions.push(
       wait('WaitingForMembers', soon(scene), `${has} members come back before they become ${wanted}`),

@@ -1,7 +1,8 @@
 import { formatDuration } from '../../base/units.ts';
-import { initiated, isNewcomer, type MemberView } from '../interpret.ts';
+import { initiated, isNewcomer, type MemberView, primaryOf } from '../interpret.ts';
+import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
-import { untouched } from '../topology.ts';
+import { isRouter, untouched } from '../topology.ts';
 import type { Decision, Desired, MemberState, State, Step } from '../types.ts';
 import { placeAll } from './placement.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
@@ -66,7 +67,11 @@ export function lostItsPort(
   desired: Desired,
 ): boolean {
   if (desired.port !== null || view.member.serviceId === null) return false;
-  if (!state.replicaSets.every(untouched) || initiated(all) === true) return false;
+  const set = state.replicaSets.find((r) => r.name === view.member.replicaSet);
+  // A router's place is known to clients once it has run.
+  const known = set === undefined ? view.member.stage === 'active' : !untouched(set);
+  if (known || initiated(all.filter((v) => v.member.replicaSet === view.member.replicaSet)) === true)
+    return false;
   const process = view.facts?.process;
   const refused = retryOf(state, 'deploy', view.member.name)?.code === 'PortTaken';
   return refused || (process?.kind === 'exited' && process.exitCode === EXIT_PORT);
@@ -88,7 +93,7 @@ export const planOtherPort: Planner = (scene) => {
 /** Deploys every imported member at once (A4.8), and newcomers whose version was changed meanwhile. */
 export const planDeploy: Planner = (scene) => {
   const older = newcomers(scene).filter((m) => m.deployedVersion !== scene.desired.version);
-  const todo = [...free(scene, 'imported'), ...older];
+  const todo = [...free(scene, 'imported').filter((m) => mayStart(scene, m)), ...older];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;
   const held = todo.map((m) => backingOff(scene, 'deploy', m.name));
   const ready = todo.filter((_, i) => held[i] === null);
@@ -103,9 +108,10 @@ export const planDeploy: Planner = (scene) => {
  * get a changed one the same way.
  */
 export const planFirstPublish: Planner = (scene) => {
+  const { goal } = scene.state;
   const first = scene.state.members.filter((m) => m.stage === 'deployed' && m.activated === null);
   const stale = newcomers(scene).filter(
-    (m) => m.activated !== null && m.activated.configHash !== scene.state.goal?.hash,
+    (m) => m.activated !== null && goal !== null && m.activated.configHash !== goalHash(goal, m.role),
   );
   const todo = [...first, ...stale];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;
@@ -118,11 +124,18 @@ export const planFirstPublish: Planner = (scene) => {
 };
 
 const newcomers = (scene: Scene): readonly MemberState[] =>
-  scene.state.replicaSets.some((r) => r.stage === 'bootstrap')
-    ? []
-    : scene.all
-        .filter((v) => isNewcomer(v, scene.all) && pendingOf(scene.state, v.member.name) === null)
-        .map((v) => v.member);
+  scene.all
+    .filter((v) => isNewcomer(v, scene.all) && pendingOf(scene.state, v.member.name) === null)
+    .filter((v) => scene.state.replicaSets.find((r) => r.name === v.member.replicaSet)?.stage !== 'bootstrap')
+    .map((v) => v.member);
+
+/** A5.3: routers start when the config servers are a set with users; on the way back from a suspension when it has a primary. */
+function mayStart(scene: Scene, member: MemberState): boolean {
+  if (!isRouter(member)) return true;
+  const config = scene.state.replicaSets.find((r) => r.role === 'configServer');
+  const servers = scene.all.filter((v) => v.member.role === 'configServer');
+  return config?.stage === 'ready' && primaryOf(servers) !== null;
+}
 
 const wantsRuntime = (scene: Scene): boolean => scene.desired.deleting === null && !scene.desired.suspend;
 

@@ -298,7 +298,8 @@ export const planRetirement: Planner = (scene) => {
  */
 export function isOut(scene: Pick<Scene, 'all' | 'state'>, member: MemberState): boolean {
   const set = scene.state.replicaSets.find((r) => r.name === member.replicaSet);
-  if (set !== undefined && untouched(set)) return true;
+  // Routers are in no configuration: clients go to the others.
+  if (set === undefined || untouched(set)) return true;
   const config = configOf(scene.all.filter((v) => v.member.replicaSet === member.replicaSet));
   return config !== null && rowOf(config, member) === undefined;
 }

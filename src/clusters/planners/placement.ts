@@ -1,5 +1,6 @@
 import { err, ok, type Result } from '../../base/result.ts';
 import { FIRST_PORT } from '../limits.ts';
+import { isRouter } from '../topology.ts';
 import type { Decision, MemberState, ObservedHost, Placement } from '../types.ts';
 import { blocked, type Scene, soon, wait } from './planner.ts';
 
@@ -15,7 +16,7 @@ export function placeAll(
   const placed = new Map<string, Placement>();
   const used = scene.state.members
     .filter((m) => m.host !== null)
-    .map((m) => ({ host: m.host as string, port: m.port }));
+    .map((m) => ({ host: m.host as string, port: m.port, group: m.replicaSet }));
   for (const member of members) {
     if (member.host !== null && member.address !== null && member.port !== null) {
       placed.set(member.name, {
@@ -26,11 +27,13 @@ export function placeAll(
       });
       continue;
     }
-    const host = member.host === null ? chooseHost(scene, used) : hostOf(scene, member.host);
+    const own = used.filter((u) => u.group === member.replicaSet);
+    const host =
+      member.host === null ? chooseHost(scene, used, own, productOf(member)) : hostOf(scene, member.host);
     if (!host.ok) return host;
     const port = choosePort(scene, host.value, used);
     if (!port.ok) return port;
-    used.push({ host: host.value.name, port: port.value });
+    used.push({ host: host.value.name, port: port.value, group: member.replicaSet });
     placed.set(member.name, {
       host: host.value.name,
       address: host.value.address,
@@ -49,9 +52,17 @@ function hostOf(scene: Scene, name: string): Result<ObservedHost, Decision> {
     : ok(host);
 }
 
-type Used = readonly { readonly host: string; readonly port: number | null }[];
+type Used = readonly { readonly host: string; readonly port: number | null; readonly group: string }[];
 
-function chooseHost(scene: Scene, used: Used): Result<ObservedHost, Decision> {
+const productOf = (member: MemberState): 'mongos' | 'mongod' => (isRouter(member) ? 'mongos' : 'mongod');
+
+/** `used`: places of all members; `own`: of those whose loss together must be avoided. */
+function chooseHost(
+  scene: Scene,
+  used: Used,
+  own: Used,
+  product: 'mongos' | 'mongod',
+): Result<ObservedHost, Decision> {
   const { hosts } = scene.observed;
   if (hosts.length === 0) {
     const fix = 'start an agent: belay agent --server URL --join-token TOKEN, or belay up for this machine';
@@ -81,24 +92,25 @@ function chooseHost(scene: Scene, used: Used): Result<ObservedHost, Decision> {
       ),
     );
   }
-  const able = connected.filter((h) => h.executables['mongod']?.includes(scene.desired.version));
+  const able = connected.filter((h) => h.executables[product]?.includes(scene.desired.version));
   if (able.length === 0) {
     const have =
-      [...new Set(connected.flatMap((h) => h.executables['mongod'] ?? []))].sort().join(', ') || 'none';
+      [...new Set(connected.flatMap((h) => h.executables[product] ?? []))].sort().join(', ') || 'none';
     return err(
       blocked(
         'NoExecutables',
         'person',
-        `no connected host has mongod ${scene.desired.version} (found: ${have})`,
-        'install it there, or start the agent with --bin-dir DIR that holds VERSION/bin/mongod',
+        `no connected host has ${product} ${scene.desired.version} (found: ${have})`,
+        `install it there, or start the agent with --bin-dir DIR that holds VERSION/bin/${product}`,
       ),
     );
   }
-  return ok(spread(able, used, scene));
+  return ok(spread(able, used, own, scene));
 }
 
-function spread(able: readonly ObservedHost[], used: Used, scene: Scene): ObservedHost {
-  const own = (h: ObservedHost): number => used.filter((u) => u.host === h.name).length;
+function spread(able: readonly ObservedHost[], used: Used, set: Used, scene: Scene): ObservedHost {
+  const own = (h: ObservedHost): number => set.filter((u) => u.host === h.name).length;
+  const all = (h: ObservedHost): number => used.filter((u) => u.host === h.name).length;
   // A set's members are all reached by localhost or none is (server rule), so a local host carries all or nothing.
   const local = (h: ObservedHost): boolean => h.address === 'localhost';
   const started = used.length > 0 ? able.filter((h) => used.some((u) => u.host === h.name)) : [];
@@ -109,7 +121,8 @@ function spread(able: readonly ObservedHost[], used: Used, scene: Scene): Observ
       ? able.filter((h) => !local(h))
       : able.slice(0, 1);
   const best = [...pool].sort(
-    (a, b) => own(a) - own(b) || a.memberCount - b.memberCount || a.name.localeCompare(b.name),
+    (a, b) =>
+      own(a) - own(b) || all(a) - all(b) || a.memberCount - b.memberCount || a.name.localeCompare(b.name),
   )[0];
   return best ?? (scene.observed.hosts[0] as ObservedHost);
 }

@@ -3,7 +3,17 @@ import type { Millis } from '../../base/units.ts';
 import type { MemberView } from '../interpret.ts';
 import { REQUEUE_PENDING, RETRY_CAP } from '../limits.ts';
 import { retryOf } from '../state.ts';
-import type { BlockReason, Decision, Desired, Observed, Reason, State, Step, WaitReason } from '../types.ts';
+import type {
+  BlockReason,
+  Decision,
+  Desired,
+  Observed,
+  Reason,
+  RetryState,
+  State,
+  Step,
+  WaitReason,
+} from '../types.ts';
 
 /** One reading with everything derived from it once. */
 export interface Scene {
@@ -63,9 +73,19 @@ export const isDue = ({ nextTryAt }: { readonly nextTryAt: Millis }, now: Millis
 export function backingOff(scene: Scene, action: string, target: string): Decision | null {
   const retry = retryOf(scene.state, action, target);
   if (retry === null || isDue(retry, scene.now)) return null;
+  if (retry.refused !== undefined) return helpNeeded(scene, action, target) ?? refusedFor(retry);
   const times = retry.failures === 1 ? 'failed once' : `failed ${retry.failures} times`;
   return wait('Backoff', retry.nextTryAt, `${action} of ${target} ${times}: ${retry.message}`, target);
 }
+
+/** Said once for good; asked again when something looks different (`refusals.ts`). */
+const refusedFor = ({ action, member, message }: RetryState): Decision =>
+  blocked(
+    'Refused',
+    'person',
+    `${action} of ${member} was refused: ${message}`,
+    'correct the spec or what it is about; it is tried again at any change, at the latest in ten minutes',
+  );
 
 /** Failures with these codes need somebody, though we go on trying: what is said of them. */
 const NEEDS_HELP: Readonly<

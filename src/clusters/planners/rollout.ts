@@ -10,10 +10,10 @@ import {
   stateOf,
 } from '../interpret.ts';
 import { LAG_LIMIT } from '../limits.ts';
-import { restartToken } from '../snapshotInputs.ts';
+import { goalHash, restartToken } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
-import { memberHost } from '../topology.ts';
-import type { Decision, MemberState, ReplicaSetState, Step } from '../types.ts';
+import { type Group, groupsOf, memberHost } from '../topology.ts';
+import type { Decision, MemberState, Step } from '../types.ts';
 import { majorStep } from '../versions.ts';
 import {
   act,
@@ -45,12 +45,22 @@ type Need = 'upgrade' | 'reload' | null;
 
 export const planRollout: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend) return null;
-  const sets = scene.state.replicaSets.filter((r) => r.stage === 'ready');
-  return verdict(
-    sets.flatMap((set) => roll(scene, set)),
-    false,
+  const groups = groupsOf(scene.desired).filter((g) => isSetUp(scene, g));
+  // One member at a time in the whole cluster, and in the order of A8.2: a group begins when those before it are done.
+  const busy = groups.find((g) =>
+    scene.state.members.some((m) => m.replicaSet === g.name && isUnderWay(scene, m)),
   );
+  if (busy !== undefined) return verdict(roll(scene, busy), false);
+  for (const group of groups) {
+    const decisions = roll(scene, group);
+    if (decisions.length > 0) return verdict(decisions, false);
+  }
+  return null;
 };
+
+const isSetUp = (scene: Scene, group: Group): boolean =>
+  group.role === 'router' ||
+  scene.state.replicaSets.some((r) => r.name === group.name && r.stage === 'ready');
 
 /** What this member needs to be as wanted. The binary first: its process restarts once for both where it can. */
 export function needOf(scene: Scene, member: MemberState): Need {
@@ -59,10 +69,11 @@ export function needOf(scene: Scene, member: MemberState): Need {
   if (view !== undefined && isNewcomer(view, scene.all)) return null;
   if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
   if (member.activated.restartToken !== restartToken(scene.state, member)) return 'reload';
-  return scene.state.goal !== null && member.activated.configHash !== scene.state.goal.hash ? 'reload' : null;
+  const { goal } = scene.state;
+  return goal !== null && member.activated.configHash !== goalHash(goal, member.role) ? 'reload' : null;
 }
 
-function roll(scene: Scene, set: ReplicaSetState): readonly (Decision | null)[] {
+function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
   const members = scene.all.filter((v) => v.member.replicaSet === set.name);
   const needy = members.filter((v) => needOf(scene, v.member) !== null);
   const underWay = members.filter((v) => isUnderWay(scene, v.member));
@@ -145,12 +156,7 @@ function settling(scene: Scene, view: MemberView, members: readonly MemberView[]
 
 // ── the next member ────────────────────────────────────────────────────────────────────────────────────────────────
 
-function stepFor(
-  scene: Scene,
-  set: ReplicaSetState,
-  view: MemberView,
-  members: readonly MemberView[],
-): Decision {
+function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly MemberView[]): Decision {
   if (isDown(view)) return give(scene, view);
   const busy = stateOf(view);
   if (busy === 'STARTUP2' || busy === 'ROLLBACK') {
@@ -246,20 +252,23 @@ function reasonOf(
   member: MemberState,
 ): 'VersionChanged' | 'TlsChanged' | 'ConfigurationChanged' | 'RestartRequested' {
   if (needOf(scene, member) === 'upgrade') return 'VersionChanged';
-  if (member.activated?.configHash === scene.state.goal?.hash) return 'RestartRequested';
+  const { goal } = scene.state;
+  if (goal !== null && member.activated?.configHash === goalHash(goal, member.role))
+    return 'RestartRequested';
   return member.activated?.tlsMode !== scene.state.goal?.tlsMode ? 'TlsChanged' : 'ConfigurationChanged';
 }
 
 // ── versions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** S7, A8.4: one major at a time, and only from the old major's FCV; never down across majors. */
-function refusal(scene: Scene, set: ReplicaSetState, members: readonly MemberView[]): Decision | null {
+function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Decision | null {
   const from = members
     .map((v) => v.member.deployedVersion)
     .find((v) => v !== null && v !== scene.desired.version);
   if (from === null || from === undefined) return null;
   const step = majorStep(from, scene.desired.version);
-  if (step === 'same') return null;
+  // A router has no compatibility version of its own; it follows the sets that were looked at before it.
+  if (step === 'same' || set.role === 'router') return null;
   if (step !== 'next') {
     const detail =
       step === 'down'

@@ -44,12 +44,12 @@ function systemUsers(scene: Scene, set: ReplicaSetState): Decision | null {
   const due = set.stage === 'users' || set.usersHash !== systemUsersHash(scene) || drift || retry !== null;
   if (!due) return null;
   if (primary === null) return noPrimary(scene, set, members);
-  if (retry?.code === 'CredentialRepairRequired') {
+  if (retry?.code === 'CredentialRepairRequired' && !isDue(retry, scene.now)) {
     return blocked(
       'CredentialRepairRequired',
       'person',
       retry.message,
-      `set the userAdmin password of ${set.name} back, or restore its secret, then: belay apply the same file again`,
+      `set the userAdmin password of ${set.name} back, or restore its secret, it is tried again at any change, at the latest in ten minutes`,
     );
   }
   if (retry !== null && !isDue(retry, scene.now))
