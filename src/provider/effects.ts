@@ -249,7 +249,8 @@ function outcomeOf(
     case 'refused': {
       const credentials = answer.class === 'credentials';
       const code = credentials ? 'CredentialRepairRequired' : answer.codeName;
-      return { kind: 'failed', code, message: answer.message, retry: credentials ? 'never' : 'later' };
+      const retry = answer.class === 'transient' ? 'later' : 'never';
+      return { kind: 'failed', code, message: answer.message, retry };
     }
     default:
       return unreachable(answer);

@@ -49,7 +49,7 @@ function systemUsers(scene: Scene, set: ReplicaSetState): Decision | null {
       'CredentialRepairRequired',
       'person',
       retry.message,
-      `set the userAdmin password of ${set.name} back, or restore its secret, it is tried again at any change, at the latest in ten minutes`,
+      `set the userAdmin password of ${set.name} back, or restore its secret; it is tried again at any change, at the latest in ten minutes`,
     );
   }
   if (retry !== null && !isDue(retry, scene.now))
