@@ -20,7 +20,7 @@ export interface MemoryDisk {
   rowsSinceHousekeeping: number;
   readonly objects: Map<string, StoredObject>;
   changes: { readonly version: number; readonly event: ObjectEvent }[];
-  readonly states: Map<string, { readonly version: number; readonly value: unknown }>;
+  readonly states: Map<string, MemoryState>;
   readonly journal: Map<string, { readonly seq: number; readonly entry: JournalEntry }>;
   readonly events: Map<string, MemoryEvent>;
   readonly leases: Map<string, Lease>;
@@ -29,6 +29,13 @@ export interface MemoryDisk {
   readonly settings: Map<string, string>;
   readonly wakers: Set<() => void>;
 }
+
+/** A record as text: it is written often and read only when a control plane begins. */
+export interface MemoryState {
+  readonly version: number;
+  readonly text: string;
+}
+
 interface MemoryEvent {
   readonly seq: number;
   readonly subject: string;

@@ -22,7 +22,7 @@ import type {
 } from '../engine/ports.ts';
 import * as errors from './errors.ts';
 import { Feed } from './feed.ts';
-import { plainJson, sameJson } from './json.ts';
+import { encodeJson, plainJson, sameJson } from './json.ts';
 import { STORE_LIMITS, type StoreLimits } from './limits.ts';
 import { type MemoryDisk, MemoryWrite, memoryDisk } from './memory-tables.ts';
 import { decodePosition, encodePosition } from './paging.ts';
@@ -133,7 +133,8 @@ class MemoryStore implements Store {
   }
 
   async loadState(uid: string): Promise<{ readonly version: number; readonly value: unknown } | null> {
-    return this.#open().states.get(uid) ?? null;
+    const state = this.#open().states.get(uid);
+    return state === undefined ? null : frozen({ version: state.version, value: JSON.parse(state.text) });
   }
 
   async acquireLeases(
@@ -384,11 +385,15 @@ function putState(
     write.remove(states, state.uid);
     return null;
   }
-  if (current !== undefined && sameJson(current.value, state.value)) return found;
-  const value = plainJson(state.value, `state of ${state.uid}`, limits.valueBytes);
-  write.set(states, state.uid, frozen({ version: found + 1, value }));
+  const text = encodeJson(state.value, `state of ${state.uid}`, limits.valueBytes);
+  if (current !== undefined && sameText(current.text, text)) return found;
+  write.set(states, state.uid, { version: found + 1, text });
   return found + 1;
 }
+
+/** Equal as JSON; the order of keys does not matter. */
+const sameText = (a: string, b: string): boolean =>
+  a === b || (a.length === b.length && sameJson(JSON.parse(a), JSON.parse(b)));
 
 function addIntents(write: MemoryWrite, intents: readonly JournalIntent[], limits: StoreLimits): void {
   const { disk } = write;

@@ -22,7 +22,8 @@ export class Client {
   }
 
   #later(): void {
-    this.#world.timeline.after(500 + this.#rng.below(2500), () => {
+    const most = this.#world.weather.calm ? 6000 : 2500;
+    this.#world.timeline.after(500 + this.#rng.below(most), () => {
       this.#write();
       this.#later();
     });

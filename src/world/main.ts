@@ -99,6 +99,8 @@ function drive(take: () => number | null, played: (result: Played) => void): Pro
   return new Promise((resolve, reject) => {
     const worker = new Worker(new URL('./worker.ts', import.meta.url), {
       workerData: { mutant: values.mutant ?? null },
+      // Most of what a seed makes is short-lived.
+      resourceLimits: { maxYoungGenerationSizeMb: 64 },
     });
     const feed = (): void => {
       const seed = take();

@@ -16,15 +16,19 @@ import { drawScenario, type Scenario } from './scenario.ts';
 import type { Stage } from './stage.ts';
 import { Storm } from './storm.ts';
 import { BEGIN } from './timeline.ts';
-import { clusterNamed, membersOf, objectsOf, specOf, statusOf } from './truth.ts';
+import { clusterNamed, membersOf, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
 import { differs } from './wanted.ts';
 import { World } from './world.ts';
 
 /** L1: a few failures make waits of minutes; a rolling change of seven members takes three or four. */
 const CONVERGENCE: Millis = 12 * MINUTE;
-/** What a person changed last may be noticed so late (a password by its 30 s cache); then nothing may happen for a while. */
-const SETTLING: Millis = 65 * SECOND;
-const QUIET: Millis = 70 * SECOND;
+/** What a person changed last is noticed by a pass at the latest; a password first by its 30 s cache. */
+const SETTLING: Millis = 33 * SECOND;
+const SETTLING_PASSWORDS: Millis = 65 * SECOND;
+/** Then nothing may happen for a while: every cluster is looked at once in it, in some seeds several times. */
+const QUIET: Millis = 32 * SECOND;
+const LONG_QUIET: Millis = 150 * SECOND;
+const LONG_EVERY = 16;
 /** L4: an edit of one cluster is carried out within this, whatever another one does. */
 const NEIGHBOUR: Millis = 8 * SECOND;
 /** L2: effects per member and wish that are enough for anything. */
@@ -70,6 +74,8 @@ class Run {
   readonly stage: Stage;
   blocks: readonly string[] = [];
   #effects = 0;
+  /** When anybody changed anything for the last time, hands in databases included. */
+  #lastWish: Millis = BEGIN;
 
   constructor(scenario: Scenario, mutation: Mutation) {
     const { seed, hosts, planes, rates } = scenario;
@@ -91,8 +97,8 @@ class Run {
       troubled: new Map(),
       downAsked: new Map(),
     };
-    for (const checker of Object.values(CHECKERS)) world.watchers.push(checker(this.stage));
-    world.watchers.push({ deed: () => this.#effects++, second: () => this.#noteWishes() });
+    for (const checker of Object.values(CHECKERS)) world.watch(checker(this.stage));
+    world.watch({ deed: () => this.#effects++, second: () => this.#noteWishes() });
     this.#schedule();
   }
 
@@ -136,6 +142,7 @@ class Run {
     await timeline.run(BEGIN + scenario.calmAt, going);
     if (!going()) return;
     storm.end();
+    this.#lastWish = timeline.now;
     // A process that stands still does so for a while yet.
     await timeline.run(
       Math.max(timeline.now, ...this.#world.planes.map((plane) => plane.stalledUntil)),
@@ -155,7 +162,7 @@ class Run {
     await this.#staysQuiet(going);
     if (!going()) return;
     this.blocks = objectsOf(this.#world, 'MongoDB').flatMap((object) => blockOf(object) ?? []);
-    for (const watcher of this.#world.watchers) watcher.end?.();
+    this.#world.end();
   }
 
   // ── L1 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,7 +229,10 @@ class Run {
     await world.timeline.run(world.timeline.now + NEIGHBOUR, going);
     const now = clusterNamed(world, well.metadata.name);
     const status = now === null ? null : statusOf(now);
-    if (status?.phase !== 'Ready' || status.observedGeneration !== now?.metadata.generation)
+    // A member may lag meanwhile: what counts is that the edit is in the database and was told.
+    const roles = primaryOf(world, well.metadata.uid)?.data.roles.values() ?? [];
+    const done = [...roles].some(({ role }) => role === 'neighbour');
+    if (!done || status?.observedGeneration !== now?.metadata.generation)
       world.narrator.fail('L4', `${well.metadata.name} waits for ${sick.metadata.name}: ${status?.message}`);
     world.hanging = null;
     world.tell('NEIGHBOUR', `${sick.metadata.name} answers again`);
@@ -246,9 +256,10 @@ class Run {
   /** Settled means settled: no effects, no intents, no other phase or condition. A lag may still be told. */
   async #staysQuiet(going: () => boolean): Promise<void> {
     const { timeline, narrator, installation } = this.#world;
-    await timeline.run(timeline.now + SETTLING, going);
+    await timeline.run(Math.max(timeline.now, this.#settledAt()), going);
     const [effects, journal, shown] = [this.#effects, installation.disk.journal.size, this.#shown()];
-    await timeline.run(timeline.now + QUIET, going);
+    const quiet = this.stage.scenario.seed % LONG_EVERY === 0 ? LONG_QUIET : QUIET;
+    await timeline.run(timeline.now + quiet, going);
     if (!going()) return;
     const trying = objectsOf(this.#world, 'MongoDB').some((object) => blockOf(object) !== null);
     if (trying) return; // what is blocked is still tried again, with growing waits
@@ -258,6 +269,12 @@ class Run {
       narrator.fail('L2', 'intents after everything had settled');
     if (this.#shown() !== shown)
       narrator.fail('L2', `a status changed after everything had settled: ${shown} → ${this.#shown()}`);
+  }
+
+  #settledAt(): Millis {
+    const { people, storm } = this.stage;
+    const passwords = storm.meddled.size > 0 || people.wishes.some(({ what }) => what === 'password');
+    return this.#lastWish + (passwords ? SETTLING_PASSWORDS : SETTLING);
   }
 
   #shown(): string {

@@ -47,7 +47,7 @@ export function drawScenario(seed: number): Scenario {
   const clusters = Array.from({ length: clusterCount }, (_, index) =>
     drawCluster(rng, index, clusterCount, names),
   );
-  const calmAt = 20 * SECOND + rng.below(50 * SECOND);
+  const calmAt = 15 * SECOND + rng.below(40 * SECOND);
   const planes = rng.chance(0.3) ? 2 : 1;
   const edits = drawEdits(rng.fork('edits'), clusters, calmAt);
   const moments = [...clusters.map((cluster) => cluster.createdAt), ...edits.map((edit) => edit.at)];

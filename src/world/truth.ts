@@ -28,6 +28,21 @@ export function membersOf(world: World, uid: string): readonly TrueMember[] {
   return found;
 }
 
+/** All processes of each cluster, by its uid. */
+export function runningByCluster(world: World): ReadonlyMap<string, readonly Mongod[]> {
+  const found = new Map<string, Mongod[]>();
+  for (const { disk, runs } of world.machines.values()) {
+    for (const [id, { mongod }] of runs) {
+      const uid = disk.services.get(id)?.owner?.clusterUid;
+      if (uid === undefined) continue;
+      const list = found.get(uid);
+      if (list === undefined) found.set(uid, [mongod]);
+      else list.push(mongod);
+    }
+  }
+  return found;
+}
+
 /** The newest configuration any member of the cluster has. */
 export function configOf(world: World, uid: string): ReplicaSetConfig | null {
   let newest: ReplicaSetConfig | null = null;

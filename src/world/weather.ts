@@ -7,6 +7,8 @@ import type { Fate as OperationFate } from './operations.ts';
 import type { StoreFate } from './storeDoor.ts';
 
 export interface Weather {
+  /** Nothing goes wrong any more. */
+  readonly calm: boolean;
   request(host: string, what: string): RequestFate;
   store(write: boolean): StoreFate;
   operation(machine: Machine, operation: HostOperation): OperationFate;

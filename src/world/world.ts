@@ -54,7 +54,15 @@ export class World {
   readonly installation: Installation;
   /** People's and the API server's door: nothing of the weather reaches it. */
   readonly people: Store;
-  readonly watchers: Watcher[] = [];
+  readonly #watchers: { readonly [K in keyof Watcher]-?: Watcher[] } = {
+    deed: [],
+    committed: [],
+    logged: [],
+    member: [],
+    born: [],
+    second: [],
+    end: [],
+  };
   readonly weather: Weather;
   readonly listening: Map<string, Mongod> = new Map();
   readonly mutation: Mutation;
@@ -96,13 +104,25 @@ export class World {
     this.narrator.tell(who, what);
   }
 
+  /** From now on it is told what it can hear. */
+  watch(watcher: Watcher): void {
+    for (const [what, hearers] of Object.entries(this.#watchers)) {
+      if (watcher[what as keyof Watcher] !== undefined) hearers.push(watcher);
+    }
+  }
+
+  /** The run is over. */
+  end(): void {
+    for (const watcher of this.#watchers.end) watcher.end?.();
+  }
+
   get processes(): readonly Mongod[] {
     return [...this.machines.values()].flatMap((m) => [...m.runs.values()].map((run) => run.mongod));
   }
 
   #eachSecond(): void {
     this.timeline.after(1000, () => {
-      for (const watcher of this.watchers) watcher.second?.();
+      for (const watcher of this.#watchers.second) watcher.second?.();
       this.#eachSecond();
     });
   }
@@ -129,7 +149,7 @@ export class World {
         );
       }
     }
-    for (const watcher of this.watchers) watcher.member?.(mongod, outputs);
+    for (const watcher of this.#watchers.member) watcher.member?.(mongod, outputs);
   }
 
   #outside(): AgentOutside {
@@ -166,7 +186,7 @@ export class World {
 
   #deed(machine: Machine, deed: Deed): void {
     this.tell(machine.name, deedText(deed));
-    for (const watcher of this.watchers) watcher.deed?.(machine, deed);
+    for (const watcher of this.#watchers.deed) watcher.deed?.(machine, deed);
   }
 
   #plane(name: string): ControlPlane {
@@ -189,7 +209,7 @@ export class World {
       log: (plane, level, message, fields) => this.#logged(plane, level, message, fields),
       committed: (plane, batch) => this.#committed(plane, batch),
       born: (plane, provider) => {
-        for (const watcher of this.watchers) watcher.born?.(plane, provider);
+        for (const watcher of this.#watchers.born) watcher.born?.(plane, provider);
       },
     });
   }
@@ -206,7 +226,7 @@ export class World {
   #logged(plane: string, level: string, message: string, fields: unknown): void {
     if (level !== 'info' || message !== 'step done')
       this.tell(plane, `${level} ${message} ${JSON.stringify(fields)}`);
-    for (const watcher of this.watchers) watcher.logged?.(plane, message, fields);
+    for (const watcher of this.#watchers.logged) watcher.logged?.(plane, message, fields);
   }
 
   #committed(plane: string, batch: Batch): void {
@@ -218,7 +238,7 @@ export class World {
       this.tell(plane, `status of ${key.kind} ${key.name}: ${status?.phase ?? ''} ${status?.message ?? ''}`);
     }
     for (const { reason, message } of batch.events ?? []) this.tell(plane, `event ${reason}: ${message}`);
-    for (const watcher of this.watchers) watcher.committed?.(plane, batch);
+    for (const watcher of this.#watchers.committed) watcher.committed?.(plane, batch);
   }
 }
 

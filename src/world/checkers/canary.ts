@@ -13,7 +13,11 @@ export const canary: Checker = ({ world }) => {
     if (at >= 0) world.narrator.fail('S8', `a secret in ${where}: …${text.slice(Math.max(0, at - 60), at)}`);
   };
   return {
-    committed: (plane, batch) => look(`a write of ${plane}`, batch),
+    committed: (plane, { state, ...batch }) => {
+      look(`a write of ${plane}`, batch);
+      const record = state === undefined ? undefined : world.installation.disk.states.get(state.uid);
+      if (record?.text.includes(CANARY)) world.narrator.fail('S8', `a secret in a record of ${plane}`);
+    },
     logged: (plane, message, fields) => look(`the log of ${plane}`, [message, fields]),
     end: () => {
       const { disk } = world.installation;

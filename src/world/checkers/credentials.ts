@@ -5,20 +5,15 @@
  */
 import { speaks } from '../mongod.ts';
 import type { Checker } from '../stage.ts';
-import { configOf, membersOf } from '../truth.ts';
+import { configOf, runningByCluster } from '../truth.ts';
 
 export const credentials: Checker = ({ world }) => ({
   second: () => {
-    const uids = new Set<string>();
-    for (const machine of world.machines.values())
-      for (const { owner } of machine.disk.services.values()) if (owner !== null) uids.add(owner.clusterUid);
-    for (const uid of uids) {
-      const config = configOf(world, uid);
+    for (const [uid, processes] of runningByCluster(world)) {
+      const config = processes.length < 2 ? null : configOf(world, uid);
       if (config === null) continue;
       const known = new Set(config.members.map((member) => member.host));
-      const running = membersOf(world, uid).flatMap(({ mongod }) =>
-        mongod?.phase === 'listening' && known.has(mongod.host) ? [mongod] : [],
-      );
+      const running = processes.filter(({ phase, host }) => phase === 'listening' && known.has(host));
       for (const a of running) {
         for (const b of running) {
           if (a === b) continue;

@@ -16,8 +16,10 @@ const ON_ITS_WAY: Millis = 35 * SECOND;
 export const handsOff: Checker = ({ world }) => {
   const since = new Map<string, { readonly paused: Millis | null; readonly suspended: Millis | null }>();
   const foreign = new Map<string, string>();
+  let looked = false;
   return {
     second: () => {
+      remember();
       const { now } = world.timeline;
       for (const object of objectsOf(world, 'MongoDB')) {
         const { uid, deletionTimestamp } = object.metadata;
@@ -34,6 +36,7 @@ export const handsOff: Checker = ({ world }) => {
       });
     },
     deed: (machine, deed) => {
+      remember();
       const uid = uidOf(machine, deed);
       const times = uid === null ? undefined : since.get(uid);
       if (uid === null || times === undefined) return;
@@ -52,11 +55,12 @@ export const handsOff: Checker = ({ world }) => {
           `${machine.name} gets ${deed.kind} for ${object.metadata.name}, which is suspended`,
         );
     },
-    member: () => remember(),
   };
 
+  /** What is not ours stood there before anything of ours did. */
   function remember(): void {
-    if (foreign.size > 0) return;
+    if (looked) return;
+    looked = true;
     for (const machine of world.machines.values()) {
       for (const id of machine.disk.services.keys()) {
         const where = `${machine.name}/${id}`;
