@@ -29,6 +29,7 @@ import { EXTERNAL_DB, SYSTEM_USERNAMES } from '../model/index.ts';
 import type { Credentials } from './credentials.ts';
 import { CLUSTER_FINALIZER, clusterSecrets, memberSecrets, USER_FINALIZER } from './names.ts';
 import type { Reading } from './observe.ts';
+import { isAbout } from './operationObjects.ts';
 import { placementOf, serviceSpec } from './serviceSpec.ts';
 import type { UserObject, UserSecrets } from './userObjects.ts';
 import { managedRoles, systemUser, USER_ADMIN } from './users.ts';
@@ -362,6 +363,7 @@ async function dropUser(work: Work, step: Extract<Step, { kind: 'dropUser' }>): 
 /** The record goes in the same transaction as the finalizer: afterwards nothing of the cluster is left. */
 async function forget(work: Work): Promise<Effect> {
   const { object } = work;
+  await forgetOperations(work);
   const release = { key: keyOf(object), uid: object.metadata.uid, finalizer: CLUSTER_FINALIZER };
   return {
     ...done({}),
@@ -371,4 +373,14 @@ async function forget(work: Work): Promise<Effect> {
       secretPrefixesToDelete: [clusterSecrets(work.state.uid)],
     },
   };
+}
+
+/** What was asked for of a cluster goes with it: a later one of the same name must not inherit its history. */
+async function forgetOperations({ informer, store, object }: Work): Promise<void> {
+  for (const operation of informer.all('Operation')) {
+    if (!isAbout(operation, object)) continue;
+    await store.update(keyOf(operation), { finalizers: [], delete: true }).catch((failure: unknown) => {
+      if (!(failure instanceof BelayError && failure.code === 'NotFound')) throw failure;
+    });
+  }
 }

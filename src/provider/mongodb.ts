@@ -22,9 +22,9 @@ import type { NewEvent, StoredObject } from '../engine/ports.ts';
 import type { AnyPlan, Provider, Report, Subject } from '../engine/provider.ts';
 import type { MongoDBSpec } from '../model/index.ts';
 import { type EffectDeps, perform } from './effects.ts';
-import { CLUSTER_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
+import { CLUSTER_FINALIZER, OPERATION_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
 import { basis, expecting, type ObserveDeps, observe, type Pending, type Reading } from './observe.ts';
-import { requestOf } from './operationObjects.ts';
+import { askedBy, requestOf } from './operationObjects.ts';
 import type { UserObject } from './userObjects.ts';
 import { userStatus } from './userStatus.ts';
 
@@ -121,20 +121,32 @@ function report(
       ...reading.operationObjects.map((operation) => ({
         key: keyOf(operation),
         uid: operation.metadata.uid,
-        value: operationStatus(requestOf(operation), {
-          observed: reading,
-          desired,
-          state,
-          plan: planned,
-          now,
-        }),
+        value: {
+          ...operationStatus(requestOf(operation), {
+            observed: reading,
+            desired,
+            state,
+            plan: planned,
+            now,
+          }),
+          ...askedBy(operation),
+        },
       })),
     ],
-    releases: leaving.map(({ object: user }) => ({
-      key: keyOf(user),
-      uid: user.metadata.uid,
-      finalizer: USER_FINALIZER,
-    })),
+    releases: [
+      ...leaving.map(({ object: user }) => ({
+        key: keyOf(user),
+        uid: user.metadata.uid,
+        finalizer: USER_FINALIZER,
+      })),
+      ...reading.operationObjects
+        .filter((operation) => state.ended.some((ended) => ended.uid === operation.metadata.uid))
+        .map((operation) => ({
+          key: keyOf(operation),
+          uid: operation.metadata.uid,
+          finalizer: OPERATION_FINALIZER,
+        })),
+    ],
     secretPrefixesToDelete: leaving.flatMap((user) => user.ownedRows),
   };
 }

@@ -4,6 +4,12 @@
 export const CLUSTER_FINALIZER = 'belay.dev/cluster';
 /** Held on a MongoDBUser until the database no longer knows the user (B3.5). */
 export const USER_FINALIZER = 'belay.dev/database-user';
+/** Held on an Operation until it has ended, so that deleting one that runs stops it first. */
+export const OPERATION_FINALIZER = 'belay.dev/operation';
+/** Label on an Operation: name of the MongoDB it is about, to list by. */
+export const OPERATION_TARGET_LABEL = 'belay.dev/mongodb';
+/** Annotation on an Operation: name of the token it was asked for with. */
+export const REQUESTED_BY_ANNOTATION = 'belay.dev/requested-by';
 /** Annotation on an Operation: somebody wants it stopped. */
 export const CANCEL_ANNOTATION = 'belay.dev/cancel-requested';
 /** Annotation with a JSON list of sentences found at admission; they are repeated in the status. */

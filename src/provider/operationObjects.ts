@@ -3,7 +3,7 @@ import type { OperationRequest } from '../clusters/index.ts';
 import type { Informer, ObjectChanged } from '../engine/informer.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
 import type { Operation } from '../model/index.ts';
-import { CANCEL_ANNOTATION } from './names.ts';
+import { CANCEL_ANNOTATION, REQUESTED_BY_ANNOTATION } from './names.ts';
 
 /** The cluster an operation is about. */
 export function operationTarget(operation: StoredObject): ObjectKey {
@@ -11,9 +11,16 @@ export function operationTarget(operation: StoredObject): ObjectKey {
   return { kind: 'MongoDB', namespace: namespace ?? operation.metadata.namespace, name };
 }
 
+/** Whether an operation is about this cluster, by name. */
+export function isAbout(operation: StoredObject, cluster: StoredObject): boolean {
+  const { namespace, name } = operationTarget(operation);
+  return namespace === cluster.metadata.namespace && name === cluster.metadata.name;
+}
+
 const ENDED: ReadonlySet<string> = new Set(['Succeeded', 'Failed', 'Cancelled', 'Superseded']);
 
-const hasEnded = (operation: StoredObject): boolean =>
+/** Whether it is over, by its document. */
+export const hasEnded = (operation: StoredObject): boolean =>
   ENDED.has((operation.status as Operation['status'])?.state ?? '');
 
 /** What the document asks for, in the planner's terms. */
@@ -26,6 +33,12 @@ export function requestOf(operation: StoredObject): OperationRequest {
     createdAt: Date.parse(creationTimestamp),
     cancelRequested: annotations[CANCEL_ANNOTATION] !== undefined || deletionTimestamp !== null,
   };
+}
+
+/** The part of an operation's status that only its document knows: who asked for it. */
+export function askedBy(operation: StoredObject): { readonly requestedBy?: string } {
+  const who = operation.metadata.annotations[REQUESTED_BY_ANNOTATION];
+  return who === undefined ? {} : { requestedBy: who };
 }
 
 /** Finds the operations of a cluster without asking anybody; those that ended are not kept. */

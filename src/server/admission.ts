@@ -135,7 +135,8 @@ const beingDeleted = (current: StoredObject): Problem => ({
   message: `${current.kind} ${current.metadata.namespace}/${current.metadata.name} is being deleted; wait until it is gone: belay wait ${current.kind.toLowerCase()} ${current.metadata.name} --for delete`,
 });
 
-function invalid(document: unknown, problems: readonly Problem[]): BelayError {
+/** A document with problems, as one error with all of them. */
+export function invalid(document: unknown, problems: readonly Problem[]): BelayError {
   const kind = (document as { kind?: unknown })?.kind;
   const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}`;
   return new BelayError('Invalid', `${typeof kind === 'string' ? kind : 'document'} has ${count}`, {

@@ -224,7 +224,7 @@ test('kinds of the language that nobody acts on yet are refused, read-only kinds
   const event = { apiVersion: 'belay.dev/v1', kind: 'Event', metadata: { name: 'e' }, spec: {} };
   expect((await call('POST', '/api/v1/apply', { body: event })).status).toBe(422);
   expect((await call('PUT', '/api/v1/namespaces/default/events/e', { body: event })).status).toBe(404);
-  expect((await call('POST', '/api/v1/namespaces/default/operations', { body: event })).status).toBe(404);
+  expect((await call('POST', '/api/v1/namespaces/default/events', { body: event })).status).toBe(404);
 });
 
 test.each([

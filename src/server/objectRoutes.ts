@@ -15,6 +15,7 @@ import {
 } from './objectHandlers.ts';
 import { getObject } from './objects.ts';
 import { ref } from './openapi.ts';
+import { askForOperation, cancelOperation } from './operationHandlers.ts';
 import { type Json, limitOf, PAGE_LIMIT, type Parameter, type Route } from './routes.ts';
 
 const query = (name: string, description: string, schema: Json = { type: 'string' }): Parameter => ({
@@ -87,6 +88,7 @@ function kindRoutes(deps: ApiDeps, info: KindInfo): readonly Route[] {
     // Cluster-wide kinds have no namespace; the path with one is served too, so that all kinds can be asked for alike.
     ...(info.scope === 'cluster' ? oneRoutes(deps, info, `${all}/{name}`, 'ByName') : []),
   ];
+  if (info.kind === 'Operation') return [...routes, ...operationRoutes(deps, info)];
   if (info.readOnly) return routes;
   const create: Route = {
     method: 'POST',
@@ -169,6 +171,7 @@ function oneRoutes(deps: ApiDeps, info: KindInfo, path: string, suffix: string):
     },
   };
   const looks = [one, status, events, operations];
+  if (info.kind === 'Operation') return [...looks, deleteRoute(deps, info, path, suffix)];
   return info.readOnly ? looks : [...looks, ...changeRoutes(deps, info, path, suffix)];
 }
 
@@ -201,17 +204,59 @@ function changeRoutes(deps: ApiDeps, info: KindInfo, path: string, suffix: strin
       answers: done,
       handle: (call) => patch(deps, call, info),
     },
+    deleteRoute(deps, info, path, suffix),
+  ];
+}
+
+const DELETES: Readonly<Record<string, string>> = {
+  MongoDB: ' with its data, unless volumes are to be kept',
+  Operation: '; one that has not ended is cancelled by it and goes when it has',
+};
+
+const deleteRoute = (deps: ApiDeps, info: KindInfo, path: string, suffix: string): Route => ({
+  tag: info.kind,
+  role: 'operator',
+  path,
+  method: 'DELETE',
+  id: `delete${info.kind}${suffix}`,
+  summary: `Delete a ${info.kind}${DELETES[info.kind] ?? ''}`,
+  parameters:
+    info.kind === 'MongoDB'
+      ? [IF_MATCH, query('keepVolumes', 'true: only remove runtimes', { type: 'boolean' })]
+      : [IF_MATCH],
+  answers: { 202: { description: 'Under way', schema: ref(info.kind) }, 204: { description: 'Gone' } },
+  handle: (call) => remove(deps, call, info),
+});
+
+// ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function operationRoutes(deps: ApiDeps, { kind, plural }: KindInfo): readonly Route[] {
+  const collection = `/api/v1/namespaces/{ns}/${plural}`;
+  return [
     {
-      ...base,
-      method: 'DELETE',
-      id: `delete${kind}${suffix}`,
-      summary: `Delete a ${kind}${kind === 'MongoDB' ? ' with its data, unless volumes are to be kept' : ''}`,
-      parameters:
-        kind === 'MongoDB'
-          ? [IF_MATCH, query('keepVolumes', 'true: only remove runtimes', { type: 'boolean' })]
-          : [IF_MATCH],
-      answers: { 202: { description: 'Under way', schema: ref(kind) }, 204: { description: 'Gone' } },
-      handle: (call) => remove(deps, call, info),
+      method: 'POST',
+      path: collection,
+      id: `create${kind}`,
+      tag: kind,
+      summary: 'Ask for an operation; without a name it gets one, such as orders-restart-x7k2',
+      role: 'operator',
+      parameters: [DRY_RUN],
+      body: { schema: ref(kind), types: DOCUMENT_TYPES, required: true },
+      answers: {
+        201: { description: 'Asked for', schema: ref(kind) },
+        200: { description: 'What a dry run found' },
+      },
+      handle: (call) => askForOperation(deps, call),
+    },
+    {
+      method: 'POST',
+      path: `${collection}/{name}/cancel`,
+      id: `cancel${kind}`,
+      tag: kind,
+      summary: 'Stop an operation where it can be left safely; one that has ended is refused',
+      role: 'operator',
+      answers: { 202: { description: 'It will stop', schema: ref(kind) } },
+      handle: (call) => cancelOperation(deps, call),
     },
   ];
 }

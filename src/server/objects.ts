@@ -1,11 +1,12 @@
 /** Create, apply, patch and delete as the API does them: admission, then one write. */
 import { isDeepStrictEqual } from 'node:util';
 import { BelayError } from '../base/error.ts';
-import type { ObjectKey, StoredObject } from '../engine/ports.ts';
+import type { ObjectChange, ObjectKey, StoredObject } from '../engine/ports.ts';
 import { findKind, type Warning } from '../model/index.ts';
 import { type Admitted, admit, keyOf, withNamespace } from './admission.ts';
 import { KEPT_ANNOTATION } from './annotations.ts';
 import type { ApiDeps } from './deps.ts';
+import { deletionOf } from './operationDocuments.ts';
 import { presentObject } from './present.ts';
 import { applySecret } from './secretDocuments.ts';
 
@@ -243,16 +244,37 @@ export async function deleteObject(
     const object = await getObject(deps, key);
     if (options.ifMatch !== undefined)
       checkIfMatch(`${key.kind} ${key.namespace}/${key.name}`, object, options.ifMatch);
-    const change = options.keepVolumes ? suspension(object) : { delete: true as const };
+    const change = options.keepVolumes ? suspension(object) : await deletionOf(deps, object);
     if (key.kind === 'Host') refuseHostInUse(deps, key.name);
-    try {
-      return await deps.store.update(key, change, object.metadata.resourceVersion);
-    } catch (error) {
-      if (error instanceof BelayError && error.code === 'Conflict')
-        throw new Raced('raced', { cause: error });
-      throw error;
-    }
+    return replaced(deps, object, change);
   });
+}
+
+/** Changes a stored object as it is decided from what it is now; null changes nothing. */
+export function changeObject(
+  deps: ApiDeps,
+  key: ObjectKey,
+  decide: (object: StoredObject) => ObjectChange | null,
+): Promise<StoredObject | null> {
+  return untilSettled(async () => {
+    const object = await getObject(deps, key);
+    const change = decide(object);
+    return change === null ? object : replaced(deps, object, change);
+  });
+}
+
+async function replaced(
+  deps: ApiDeps,
+  { kind, metadata }: StoredObject,
+  change: ObjectChange,
+): Promise<StoredObject | null> {
+  const { namespace, name, resourceVersion } = metadata;
+  try {
+    return await deps.store.update({ kind, namespace, name }, change, resourceVersion);
+  } catch (error) {
+    if (error instanceof BelayError && error.code === 'Conflict') throw new Raced('raced', { cause: error });
+    throw error;
+  }
 }
 
 function suspension(object: StoredObject) {

@@ -1,9 +1,9 @@
 /** `?dryRun=plan`: the production planner over a reading of now, nothing written. */
-import { desiredFrom, initialState, preview, type State } from '../clusters/index.ts';
+import { preview } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
-import type { MongoDBSpec } from '../model/index.ts';
 import type { ApiDeps } from './deps.ts';
 import type { Applied } from './objects.ts';
+import { type AdmittedOperation, sceneOf } from './operationDocuments.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -57,6 +57,28 @@ export async function planDocument(
   return { ...base, generation: { from, to }, ...(await previewOf(deps, object, current, to)) };
 }
 
+/** What would happen if this operation were asked for now. */
+export async function planOperation(deps: ApiDeps, { operation, cluster }: AdmittedOperation): Promise<Json> {
+  const { desired, state, observed, now } = await sceneOf(deps, cluster);
+  const request = {
+    uid: 'planned',
+    name: operation.metadata.name,
+    spec: operation.spec,
+    createdAt: now,
+    cancelRequested: false,
+  };
+  const asked = { ...observed, requests: [...observed.requests, request] };
+  return {
+    kind: operation.kind,
+    namespace: operation.metadata.namespace,
+    name: operation.metadata.name,
+    generation: { from: null, to: 1 },
+    changes: [],
+    warnings: [],
+    ...preview(asked, desired, state, now),
+  };
+}
+
 /** A list of more changes than this is nothing a person reads. */
 const MAX_CHANGES = 50;
 
@@ -68,13 +90,8 @@ async function previewOf(
 ): Promise<Json> {
   const uid = current?.metadata.uid ?? 'new';
   const metadata = { ...object.metadata, uid, generation, annotations: object.metadata.annotations };
-  const desired = desiredFrom({ metadata, spec: object.spec as MongoDBSpec });
-  const stored = current === null ? null : await deps.store.loadState(uid);
-  const state = (stored?.value as State | undefined) ?? initialState(desired);
-  const subject = { object: { ...object, metadata }, desired, state };
-  const observed = await deps.provider.observe(subject, false);
-  const now = deps.clock.now();
-  return preview(observed, desired, state, now) as unknown as Json;
+  const { observed, desired, state, now } = await sceneOf(deps, { ...object, metadata });
+  return { ...preview(observed, desired, state, now) };
 }
 
 /** Leaves that differ, with their paths. */

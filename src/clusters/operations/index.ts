@@ -20,6 +20,13 @@ export const OPERATION_TYPES = Object.keys(RULES) as readonly OperationType[];
 export const holdsMembership = (state: State): boolean =>
   state.operation !== null && RULES[state.operation.type]?.movesMembers === false;
 
+/** Why an operation can never be done as it is asked for, in one sentence; null when it can. */
+export function operationRefusal(scene: Omit<Scene, 'all'>, request: OperationRequest): string | null {
+  const rule = RULES[request.spec.type];
+  if (rule === undefined) return 'is not part of this version of Belay';
+  return rule.refuse({ ...scene, all: views(scene.state, scene.observed) }, request);
+}
+
 /** What the record learns about operations: begun, gone on, ended. */
 export function learnOperations(state: State, desired: Desired, observed: Observed, now: Millis): State {
   const scene = (current: State): Scene => ({
@@ -103,7 +110,7 @@ function beginNext(scene: Scene): State {
   const request = observed.requests.find((r) => !isEnded(state, r.uid));
   if (request === undefined) return state;
   const rule = RULES[request.spec.type];
-  const never = rule === undefined ? 'is not part of this version of Belay' : rule.refuse(scene, request);
+  const never = operationRefusal(scene, request);
   if (rule === undefined || never !== null)
     return end(state, unbegun(request.uid, { state: 'Failed', message: never ?? '' }, now));
   if (operationWaitsFor(scene, request) !== null) return state;

@@ -1,0 +1,167 @@
+import { afterEach, expect, test } from 'vitest';
+import { SECOND } from '../base/units.ts';
+import { OPERATIONS_KEPT, OPERATIONS_OPEN } from './limits.ts';
+import { type ApiRig, type Json, makeApi, ORDERS, orders } from './testing/rig.ts';
+
+const opened: ApiRig[] = [];
+afterEach(async () => {
+  for (const rig of opened.splice(0)) await rig.close();
+});
+
+const OPERATIONS = '/api/v1/namespaces/default/operations';
+
+/** A control plane with a running set `orders`. */
+async function running(spec: Json = {}): Promise<ApiRig> {
+  const rig = await makeApi();
+  opened.push(rig);
+  await rig.call('POST', '/api/v1/apply', { body: orders(spec) });
+  await rig.clock.advance(5 * SECOND);
+  expect((await rig.call('GET', ORDERS)).body.status.phase).toBe('Ready');
+  return rig;
+}
+
+const restart = (members: readonly string[] = [], more: Json = {}): Json => ({
+  spec: { type: 'Restart', mongodbResourceRef: { name: 'orders' }, members, ...more },
+});
+
+test('A13.1 an operation gets a name, is taken up, and says who asked, how it went and when', async () => {
+  const { call, clock } = await running();
+  const asked = await call('POST', OPERATIONS, { as: 'operator', body: restart(['orders-2']) });
+  expect(asked.status, asked.text).toBe(201);
+  const { name } = asked.body.metadata;
+  expect(name).toMatch(/^orders-restart-[a-z2-9]{4}$/);
+  expect(asked.body).toMatchObject({
+    kind: 'Operation',
+    spec: { type: 'Restart', members: ['orders-2'] },
+    status: { state: 'Waiting', requestedBy: 'the operator', cancellable: true },
+  });
+  await clock.advance(30 * SECOND);
+  const { body } = await call('GET', `${OPERATIONS}/${name}`, { as: 'viewer' });
+  expect(body.status).toMatchObject({
+    state: 'Succeeded',
+    message: '1 member was restarted',
+    completedMembers: ['orders-2'],
+    progressPercent: 100,
+    cancellable: false,
+    requestedBy: 'the operator',
+  });
+  const listed = await call('GET', `${OPERATIONS}?labelSelector=belay.dev/mongodb%3Dorders`);
+  expect(listed.body.items.map((o: { metadata: { name: string } }) => o.metadata.name)).toEqual([name]);
+});
+
+test('A13.1 what cannot be done is refused before anything is stored, with what is wrong', async () => {
+  const { call } = await running();
+  const ask = (spec: Json, as: 'operator' | 'viewer' = 'operator') =>
+    call('POST', OPERATIONS, { as, body: { spec: { mongodbResourceRef: { name: 'orders' }, ...spec } } });
+  expect((await ask({ type: 'Restart' }, 'viewer')).status).toBe(403);
+  expect(await ask({ type: 'Restart', members: ['orders-7'] })).toMatchObject({
+    status: 409,
+    body: { code: 'Refused', detail: 'Restart of orders: there is no member orders-7' },
+  });
+  expect(await ask({ type: 'Restart', mongodbResourceRef: { name: 'ordres' } })).toMatchObject({
+    status: 422,
+    body: {
+      errors: [
+        {
+          path: 'spec.mongodbResourceRef.name',
+          message: 'there is no MongoDB default/ordres; there are: orders',
+        },
+      ],
+    },
+  });
+  expect(await ask({ type: 'StopBalancer' })).toMatchObject({
+    status: 409,
+    body: { code: 'Refused', detail: 'StopBalancer of orders: is not part of this version of Belay' },
+  });
+  expect((await ask({ type: 'Reboot' })).body.errors[0].path).toBe('spec.type');
+  expect((await ask({ type: 'Move', member: 'orders-0', host: 'db77' })).body.errors).toEqual([
+    { path: 'spec.host', message: 'there is no host db77' },
+  ]);
+  expect((await call('GET', OPERATIONS)).body.items).toEqual([]);
+});
+
+test('an operation cannot be changed, is dry-run without a trace, and another kind or namespace is refused', async () => {
+  const { call } = await running();
+  const dry = await call('POST', `${OPERATIONS}?dryRun=validate`, { as: 'viewer', body: restart() });
+  expect(dry).toMatchObject({ status: 200, body: { kind: 'Operation', spec: { type: 'Restart' } } });
+  expect((await call('GET', OPERATIONS)).body.items).toEqual([]);
+  const named = { ...restart(), metadata: { name: 'mine' } };
+  expect((await call('POST', OPERATIONS, { body: named })).status).toBe(201);
+  expect((await call('POST', OPERATIONS, { body: named })).body.code).toBe('AlreadyExists');
+  expect((await call('PUT', `${OPERATIONS}/mine`, { body: named })).status).toBe(404);
+  expect((await call('POST', OPERATIONS, { body: orders() })).body.code).toBe('Malformed');
+  const elsewhere = { ...restart(), metadata: { name: 'mine', namespace: 'other' } };
+  expect((await call('POST', OPERATIONS, { body: elsewhere })).body.code).toBe('Malformed');
+});
+
+test('A13.1 cancelled before it began nothing is done; cancelling what has ended is refused with how it ended', async () => {
+  const { call, clock, fleet } = await running({ paused: false });
+  await call('PATCH', ORDERS, {
+    body: { spec: { paused: true } },
+    type: 'application/merge-patch+json',
+  });
+  const { name } = (await call('POST', OPERATIONS, { body: restart() })).body.metadata;
+  await clock.advance(5 * SECOND);
+  const waits = (await call('GET', `${OPERATIONS}/${name}`)).body.status;
+  expect(waits).toMatchObject({ state: 'Waiting', message: 'the cluster is paused' });
+  const done = fleet.done.length;
+  const cancelled = await call('POST', `${OPERATIONS}/${name}/cancel`, { as: 'operator' });
+  expect(cancelled.status).toBe(202);
+  await clock.advance(5 * SECOND);
+  const { status } = (await call('GET', `${OPERATIONS}/${name}`)).body;
+  expect(status).toMatchObject({ state: 'Cancelled', message: 'cancelled before it began' });
+  expect(fleet.done.length).toBe(done);
+  expect(await call('POST', `${OPERATIONS}/${name}/cancel`)).toMatchObject({
+    status: 409,
+    body: { code: 'Refused', detail: `${name} has ended: Cancelled, cancelled before it began` },
+  });
+  expect((await call('POST', `${OPERATIONS}/nobody/cancel`)).status).toBe(404);
+});
+
+test('A13.1 deleting an operation that has not ended cancels it, and it goes when it has ended', async () => {
+  const { call, clock } = await running();
+  const pause = (paused: boolean) =>
+    call('PATCH', ORDERS, { body: { spec: { paused } }, type: 'application/merge-patch+json' });
+  await pause(true);
+  const { name } = (await call('POST', OPERATIONS, { body: restart(['orders-2']) })).body.metadata;
+  expect((await call('DELETE', `${OPERATIONS}/${name}`)).status).toBe(202);
+  await clock.advance(30 * SECOND);
+  expect((await call('GET', `${OPERATIONS}/${name}`)).status).toBe(404);
+  await pause(false);
+  const other = (await call('POST', OPERATIONS, { body: restart(['orders-2']) })).body.metadata.name;
+  await clock.advance(30 * SECOND);
+  expect((await call('GET', `${OPERATIONS}/${other}`)).body.status.state).toBe('Succeeded');
+  expect((await call('DELETE', `${OPERATIONS}/${other}`)).status).toBe(204);
+});
+
+test('history is bounded, waiting ones are bounded, and records go with the cluster', async () => {
+  const { call, clock, store } = await running();
+  await call('PATCH', ORDERS, { body: { spec: { paused: true } }, type: 'application/merge-patch+json' });
+  for (let i = 0; i < OPERATIONS_OPEN; i++)
+    expect((await call('POST', OPERATIONS, { body: restart() })).status).toBe(201);
+  expect(await call('POST', OPERATIONS, { body: restart() })).toMatchObject({
+    status: 409,
+    body: { code: 'Refused', detail: `orders has ${OPERATIONS_OPEN} operations that have not ended` },
+  });
+  for (const { metadata } of (await call('GET', OPERATIONS)).body.items)
+    await call('POST', `${OPERATIONS}/${metadata.name}/cancel`);
+  await clock.advance(5 * SECOND);
+  const template = (await store.list({ kind: 'Operation' })).items[0];
+  for (let i = OPERATIONS_OPEN; i < OPERATIONS_KEPT + 5; i++) {
+    const { labels, annotations } = template?.metadata ?? {};
+    await store.create({
+      kind: 'Operation',
+      namespace: 'default',
+      name: `old-${i}`,
+      spec: template?.spec,
+      status: template?.status,
+      ...(labels && annotations ? { labels, annotations } : {}),
+    });
+  }
+  expect((await call('POST', OPERATIONS, { body: restart() })).status).toBe(201);
+  expect((await call('GET', `${OPERATIONS}?limit=1000`)).body.items).toHaveLength(OPERATIONS_KEPT);
+  await call('DELETE', ORDERS);
+  await clock.advance(60 * SECOND);
+  expect((await call('GET', ORDERS)).status).toBe(404);
+  expect((await call('GET', OPERATIONS)).body.items).toEqual([]);
+});
