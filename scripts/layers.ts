@@ -10,7 +10,7 @@ export interface Room {
   readonly purpose: string;
 }
 
-const PURE = ['base', 'model', 'clusters'];
+const PURE = ['base', 'model', 'clusters', 'maintenance'];
 
 export const ROOMS: readonly Room[] = [
   { name: 'base', imports: [], pure: true, purpose: 'units, results, secrets, errors, seeded randomness' },
@@ -26,10 +26,22 @@ export const ROOMS: readonly Room[] = [
     pure: true,
     purpose: 'the brain: planners, guard, preview, status',
   },
+  {
+    name: 'maintenance',
+    imports: ['base', 'model', 'clusters'],
+    pure: true,
+    purpose: 'may this go down now: fleet, availability rules, limits, tasks',
+  },
   { name: 'engine', imports: PURE, pure: false, purpose: 'ports, queue, leases, journal, executor' },
   {
-    name: 'provider',
+    name: 'authority',
     imports: [...PURE, 'engine'],
+    pure: false,
+    purpose: 'maintenance tasks and locks kept in the store, granted by one control plane at a time',
+  },
+  {
+    name: 'provider',
+    imports: [...PURE, 'engine', 'authority'],
     pure: false,
     purpose: 'readings and effects of one cluster through the ports',
   },
@@ -43,8 +55,24 @@ export const ROOMS: readonly Room[] = [
   { name: 'platforms', imports: [...PURE, 'engine'], pure: false, purpose: 'where services run: hosts' },
   { name: 'channel', imports: [...PURE, 'engine'], pure: false, purpose: 'the agent channel, both ends' },
   {
+    name: 'grpc',
+    imports: [...PURE, 'engine', 'authority', 'security'],
+    pure: false,
+    purpose: 'YDB’s maintenance service over gRPC',
+  },
+  {
     name: 'server',
-    imports: [...PURE, 'engine', 'provider', 'store', 'security', 'platforms', 'channel'],
+    imports: [
+      ...PURE,
+      'engine',
+      'authority',
+      'provider',
+      'store',
+      'security',
+      'platforms',
+      'channel',
+      'grpc',
+    ],
     pure: false,
     purpose: 'REST and the control plane’s composition',
   },
@@ -68,7 +96,7 @@ export const ROOMS: readonly Room[] = [
   },
   {
     name: 'world',
-    imports: [...PURE, 'engine', 'provider', 'platforms', 'store', 'simulator'],
+    imports: [...PURE, 'engine', 'authority', 'provider', 'platforms', 'store', 'simulator'],
     pure: false,
     purpose: 'the deterministic world: virtual time, faults, checkers, seeds',
   },

@@ -1,0 +1,162 @@
+/** The check of one action (C5.1). It looks at counters, keeps temporary locks while it looks, and leaves none behind. */
+import type { Item, LockRef } from './fleet.ts';
+import { itemsOf, type Target } from './resolve.ts';
+import { checkVdisk } from './rules/groups.ts';
+import { checkLimits, checkNodeFree, checkTablets } from './rules/limits.ts';
+import { blockingLock, lockedRefusal, type Pass } from './rules/look.ts';
+import { checkRing } from './rules/rings.ts';
+import { checkMember } from './rules/sets.ts';
+import type { Action, Refusal } from './types.ts';
+
+/** Temporary locks of a pass, to be taken back (C5.2). Costs what was touched. */
+export class UndoLog {
+  readonly #entries: (readonly [Item, LockRef])[] = [];
+  readonly #pass: Pass;
+
+  constructor(pass: Pass) {
+    this.#pass = pass;
+  }
+
+  /** A point to roll back to. */
+  mark(): number {
+    return this.#entries.length;
+  }
+
+  lock(item: Item, ref: LockRef): void {
+    this.#pass.fleet.lock(item, ref);
+    this.#entries.push([item, ref]);
+    if (ref.kind === 'pass') count(this.#pass, item, 1);
+  }
+
+  rollback(mark: number): void {
+    while (this.#entries.length > mark) {
+      const [item, ref] = this.#entries.pop() as readonly [Item, LockRef];
+      this.#pass.fleet.unlock(item, ref);
+      if (ref.kind === 'pass') count(this.#pass, item, -1);
+    }
+  }
+}
+
+/** Keeps how many disks of each group the pass has taken. */
+function count(pass: Pass, item: Item, by: number): void {
+  const { fleet, taken, takenNow } = pass;
+  const add = (v: number): void => {
+    const g = fleet.vdiskGroup[v] as number;
+    taken.set(g, (taken.get(g) ?? 0) + by);
+    takenNow.set(g, (takenNow.get(g) ?? 0) + by);
+  };
+  if (item.kind === 'vdisk') {
+    add(item.index);
+    return;
+  }
+  if (item.kind === 'device') return;
+  const [from, to] = item.kind === 'node' ? fleet.vdisksOf(item.index) : fleet.vdisksOfDisk(item.index);
+  for (let v = from; v < to; v++) add(v);
+}
+
+/** Null: the action may be done, and its locks are in the log. A refusal: nothing of it is left. */
+export function checkAction(pass: Pass, log: UndoLog, action: Action, target: Target): Refusal | null {
+  if (target.kind === 'none') return target.refusal;
+  pass.ownNodes.clear();
+  pass.takenNow.clear();
+  const mark = log.mark();
+  const ref: LockRef = { kind: 'pass', priority: pass.priority, pass: pass.number };
+  const refusal =
+    target.kind === 'nodes'
+      ? checkNodes(pass, log, action, target.nodes, ref)
+      : checkDisks(pass, log, target, ref);
+  if (refusal !== null || target.kind === 'disks') log.rollback(mark);
+  if (refusal !== null) return refusal;
+  if (target.kind === 'disks') for (const item of itemsOf(pass.fleet, target)) log.lock(item, ref);
+  return null;
+}
+
+/** Every node of a host in turn; each sees the temporary locks of those before it. */
+function checkNodes(
+  pass: Pass,
+  log: UndoLog,
+  action: Action,
+  nodes: readonly number[],
+  ref: LockRef,
+): Refusal | null {
+  const late: number[] = [];
+  for (const n of nodes) {
+    const refusal = checkNode(pass, log, n, ref);
+    if (refusal !== null && !(action.reboot === true && pass.fleet.state(n) === 'down')) return refusal;
+    pass.ownNodes.add(n);
+    if (pass.compat.hostNodesUnseen) late.push(n);
+    else log.lock({ kind: 'node', index: n }, ref);
+  }
+  for (const n of late) log.lock({ kind: 'node', index: n }, ref);
+  return null;
+}
+
+function checkNode(pass: Pass, log: UndoLog, n: number, ref: LockRef): Refusal | null {
+  return (
+    checkNodeFree(pass, n) ??
+    checkLimits(pass, n) ??
+    checkVdisks(pass, log, pass.fleet.vdisksOf(n), ref) ??
+    checkMember(pass, n) ??
+    checkRing(pass, n) ??
+    checkTablets(pass, n)
+  );
+}
+
+/** Virtual disks in turn. Only where a node carries several of one group do they have to see each other. */
+function checkVdisks(
+  pass: Pass,
+  log: UndoLog,
+  [from, to]: readonly [number, number],
+  ref: LockRef,
+): Refusal | null {
+  const mark = log.mark();
+  for (let v = from; v < to; v++) {
+    const refusal = checkVdisk(pass, v);
+    if (refusal !== null) {
+      log.rollback(mark);
+      return refusal;
+    }
+    if (pass.fleet.groupShared[pass.fleet.vdiskGroup[v] as number] === 1)
+      log.lock({ kind: 'vdisk', index: v }, ref);
+  }
+  log.rollback(mark);
+  return null;
+}
+
+function checkDisks(
+  pass: Pass,
+  log: UndoLog,
+  target: Extract<Target, { kind: 'disks' }>,
+  ref: LockRef,
+): Refusal | null {
+  const { fleet } = pass;
+  for (const d of target.disks) {
+    const lock = blockingLock(pass, { kind: 'disk', index: d });
+    if (lock !== undefined)
+      return lockedRefusal(diskName(pass, d), lock, lock.kind === 'pass' ? 'DISALLOW' : undefined);
+    const node = blockingLock(pass, { kind: 'node', index: fleet.diskNode[d] as number });
+    if (node !== undefined) return lockedRefusal(fleet.nodes[fleet.diskNode[d] as number]?.name ?? '', node);
+    const [from, to] = fleet.vdisksOfDisk(d);
+    for (let v = from; v < to; v++) {
+      const refusal = takeVdisk(pass, log, v, ref);
+      if (refusal !== null) return refusal;
+    }
+  }
+  for (const v of target.vdisks) {
+    const refusal = takeVdisk(pass, log, v, ref);
+    if (refusal !== null) return refusal;
+  }
+  return null;
+}
+
+function takeVdisk(pass: Pass, log: UndoLog, v: number, ref: LockRef): Refusal | null {
+  const refusal = checkVdisk(pass, v);
+  if (refusal === null) log.lock({ kind: 'vdisk', index: v }, ref);
+  return refusal;
+}
+
+const diskName = (pass: Pass, d: number): string => {
+  const n = pass.fleet.diskNode[d] as number;
+  const at = d - (pass.fleet.diskStart[n] as number);
+  return `disk ${pass.fleet.nodes[n]?.disks[at]?.id} of ${pass.fleet.nodes[n]?.name}`;
+};

@@ -1,0 +1,692 @@
+/**
+ * The desk where requests are made: who holds what, who waits for what, and the one place that grants (S13). It decides over
+ * a fleet's counters, tells what changed, and can be written down and opened again at any moment without a verdict changing.
+ */
+import { check } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import { PRIORITY_RANGE } from '../model/index.ts';
+import { checkAction, UndoLog } from './check.ts';
+import { BETTER, type Compat } from './compat.ts';
+import type { Fleet, Item, LockRef } from './fleet.ts';
+import { DEFAULT_DURATION, DEFAULT_RETRY } from './limits.ts';
+import { itemsOf, resolve, type Target } from './resolve.ts';
+import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
+import {
+  type Action,
+  type Announcement,
+  type Book,
+  type Code,
+  EMPTY_BOOK,
+  type Entry,
+  type Mode,
+  type Pending,
+  type Permission,
+  type Refusal,
+  softer,
+} from './types.ts';
+
+export interface DeskOptions {
+  readonly compat?: Compat;
+  /** A more urgent request may lock what only less urgent ones hold (MNT-09). */
+  readonly locksPriority?: boolean;
+  /** New work is refused; completing and dropping still work. */
+  readonly disabled?: boolean;
+  /** Whether requests may have a priority other than 0. */
+  readonly priorities?: boolean;
+}
+
+/** What somebody asks for. Actions of an atomic request (`partial: false`) are granted all or none. */
+export interface RequestInput {
+  readonly uid?: string | null;
+  readonly owner: string;
+  readonly description?: string;
+  readonly mode: Mode;
+  readonly priority?: number;
+  readonly partial: boolean;
+  readonly maxInFlight?: number;
+  readonly duration?: Millis | null;
+  readonly ignoreTenants?: boolean;
+  readonly evict?: boolean;
+  readonly actions: readonly { readonly action: Action; readonly at: readonly [number, number] }[];
+  /** Keep what cannot be granted now as pending. */
+  readonly schedule: boolean;
+  readonly dry?: boolean;
+}
+
+/** The outcome of one pass. */
+export interface Answer {
+  readonly code: Code;
+  /** Granted by this pass, in the order it was looked at. */
+  readonly granted: readonly Permission[];
+  /** What waits, or would wait, in the order of the request. */
+  readonly pending: readonly Pending[];
+  /** First refusal, when nothing else explains the code. */
+  readonly refusal: Refusal | null;
+  /** When to ask again; null: something was granted, or nothing waits. */
+  readonly retryAt: Millis | null;
+  readonly entry: Entry | null;
+}
+
+type Ask = Pick<Pending, 'action' | 'at'>;
+interface Draft extends Omit<Entry, 'pending' | 'held'> {
+  readonly held: readonly Permission[];
+}
+
+/** Highest priority there is: what a person has approved by hand. */
+const APPROVED_PRIORITY = -1_000_000;
+
+export class Desk {
+  #fleet: Fleet;
+  #options: Required<DeskOptions>;
+  #entries = new Map<string, Entry>();
+  #announcements: readonly Announcement[] = [];
+  #evicting = new Map<string, string>();
+  #nextPermission = 1;
+  #nextRequest = 1;
+  #passes = 0;
+  readonly #byUid = new Map<string, string>();
+  readonly #permissions = new Map<string, string>();
+  /** Locks in the fleet by permission. */
+  readonly #locks = new Map<string, readonly (readonly [Item, LockRef])[]>();
+  /** Entries with something pending, by priority. */
+  readonly #waiting = new Map<number, Set<string>>();
+  /** Pending actions of entries more urgent than this stand in the fleet as locks. */
+  #overlay = Number.NEGATIVE_INFINITY;
+  readonly #overlaid = new Map<string, readonly (readonly [Item, LockRef])[]>();
+  readonly #stale = new Set<string>();
+  #earliest = Number.POSITIVE_INFINITY;
+  readonly #changed = new Set<string>();
+
+  constructor(fleet: Fleet, book: Book = EMPTY_BOOK, options: DeskOptions = {}) {
+    this.#fleet = fleet;
+    this.#options = { compat: BETTER, locksPriority: false, disabled: false, priorities: true, ...options };
+    this.#load(book);
+  }
+
+  #load(book: Book): void {
+    this.#announcements = book.announcements;
+    this.#nextPermission = book.nextPermission;
+    this.#nextRequest = book.nextRequest;
+    for (const { host, entry } of book.evicting) this.#evicting.set(host, entry);
+    for (const entry of book.entries) this.#put(entry);
+    this.#changed.clear();
+  }
+
+  get fleet(): Fleet {
+    return this.#fleet;
+  }
+
+  /** Everything that must survive; `new Desk(fleet, book)` goes on where this one stands. */
+  book(): Book {
+    return {
+      entries: [...this.#entries.values()],
+      announcements: this.#announcements,
+      evicting: [...this.#evicting].map(([host, entry]) => ({ host, entry })),
+      nextPermission: this.#nextPermission,
+      nextRequest: this.#nextRequest,
+    };
+  }
+
+  /** Another topology, or another reading of it: locks go to the components of the same names. */
+  replaceFleet(fleet: Fleet): void {
+    const book = this.book();
+    this.#entries.clear();
+    this.#byUid.clear();
+    this.#permissions.clear();
+    this.#locks.clear();
+    this.#waiting.clear();
+    this.#overlaid.clear();
+    this.#stale.clear();
+    this.#overlay = Number.NEGATIVE_INFINITY;
+    this.#earliest = Number.POSITIVE_INFINITY;
+    this.#fleet = fleet;
+    const changed = [...this.#changed];
+    this.#load(book);
+    for (const id of changed) this.#changed.add(id);
+  }
+
+  configure(options: DeskOptions): void {
+    this.#options = { ...this.#options, ...options };
+  }
+
+  /** Identities of entries that changed, came or went since the last call: what has to be written. */
+  takeChanges(): readonly string[] {
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    return changed;
+  }
+
+  // ── looking up ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  entry(id: string): Entry | undefined {
+    return this.#entries.get(id);
+  }
+  task(uid: string): Entry | undefined {
+    const id = this.#byUid.get(uid);
+    return id === undefined ? undefined : this.#entries.get(id);
+  }
+  entries(): Iterable<Entry> {
+    return this.#entries.values();
+  }
+  permission(id: string): Permission | undefined {
+    const entry = this.#entries.get(this.#permissions.get(id) ?? '');
+    return entry?.held.find((p) => p.id === id);
+  }
+  announcements(): readonly Announcement[] {
+    return this.#announcements;
+  }
+  isEvicting(host: string): boolean {
+    return this.#evicting.has(host);
+  }
+
+  // ── asking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A new request. With `dry` everything is checked and nothing changes. */
+  request(input: RequestInput, now: Millis): Answer {
+    this.expire(now);
+    const wrong = priorityProblem(input.priority ?? 0, this.#options.priorities);
+    if (wrong !== null) return refused(refuse('WRONG_REQUEST', 'WrongRequest', wrong), null);
+    const draft = this.#draft(input, now);
+    const dry = input.dry === true;
+    const evicting = input.evict === true ? this.#evict(draft, input.actions, dry) : null;
+    if (evicting !== null && evicting.code !== 'DISALLOW_TEMP') return refused(evicting, null);
+    if (evicting !== null) {
+      const pending = input.actions.map((ask) => ({ ...ask, refusal: evicting }));
+      if (!dry) this.#put({ ...draft, pending, held: [] });
+      return { ...refused(evicting, now + DEFAULT_RETRY), pending, entry: this.entry(draft.id) ?? null };
+    }
+    const asks = this.#sorted(input.actions);
+    const answer = this.#pass(draft, asks, now, draft.maxInFlight === 0 ? null : draft.maxInFlight);
+    return dry ? this.#withoutIds(answer) : this.#settle(draft, answer, input.schedule);
+  }
+
+  /** Tries the pending actions of an entry again. `WRONG_REQUEST`: there is no such entry. */
+  check(id: string, now: Millis, options: { readonly dry?: boolean } = {}): Answer {
+    this.expire(now);
+    const entry = this.#entries.get(id);
+    if (entry === undefined)
+      return refused(refuse('WRONG_REQUEST', 'WrongRequest', `there is no request ${id}`), null);
+    const { pending, ...draft } = { ...entry, refreshedAt: now };
+    if (this.#options.disabled) return { ...refused(disabledRefusal(), null), entry, pending: entry.pending };
+    if (pending.length === 0) {
+      if (options.dry !== true) this.#put({ ...draft, pending: [] });
+      return { code: 'ALLOW', granted: [], pending: [], refusal: null, retryAt: null, entry };
+    }
+    if (entry.evict) {
+      const evicting = this.#evict(draft, pending, options.dry === true);
+      if (evicting !== null) return { ...refused(evicting, now + DEFAULT_RETRY), pending, entry };
+    }
+    const cap = entry.maxInFlight === 0 ? null : Math.max(0, entry.maxInFlight - entry.held.length);
+    const answer = this.#pass(draft, pending, now, cap);
+    return options.dry === true ? this.#withoutIds(answer) : this.#settle(draft, answer, true);
+  }
+
+  #draft(input: RequestInput, now: Millis): Draft {
+    return {
+      id: `${input.owner}-r-${this.#nextRequest}`,
+      uid: input.uid ?? null,
+      owner: input.owner,
+      description: input.description ?? '',
+      mode: input.mode,
+      priority: input.priority ?? 0,
+      partial: input.partial,
+      maxInFlight: input.partial ? (input.maxInFlight ?? 0) : 0,
+      duration: input.duration ?? null,
+      ignoreTenants: input.ignoreTenants ?? false,
+      evict: input.evict ?? false,
+      createdAt: now,
+      refreshedAt: now,
+      held: [],
+    };
+  }
+
+  /** Nodes of system tablets last, so that their tablets move as seldom as possible. Otherwise as asked. */
+  #sorted(asks: readonly Ask[]): readonly Ask[] {
+    const late = asks.filter((ask) => this.#touchesTablets(ask.action));
+    if (late.length === 0 || late.length === asks.length) return asks;
+    const isLate = new Set(late);
+    return [...asks.filter((ask) => !isLate.has(ask)), ...late];
+  }
+
+  #touchesTablets(action: Action): boolean {
+    if (this.#fleet.limitSets.every((set) => set.spec.kind !== 'tablets')) return false;
+    const target = resolve(this.#fleet, action);
+    const isTablets = (s: number): boolean => this.#fleet.limitSets[s]?.spec.kind === 'tablets';
+    return target.kind === 'nodes' && target.nodes.some((n) => this.#fleet.limitSetsOf(n).some(isTablets));
+  }
+
+  /** One pass over actions: each sees the temporary locks of those before it; all of them are gone at the end (C5.2). */
+  #pass(draft: Draft, asks: readonly Ask[], now: Millis, cap: number | null): Answer {
+    if (this.#options.disabled) return refused(disabledRefusal(), null);
+    this.#setOverlay(draft.priority);
+    const pass = this.#newPass(draft, now);
+    const log = new UndoLog(pass);
+    const granted: (Ask & { readonly duration: Millis })[] = [];
+    const waiting: Pending[] = [];
+    let code: Code = 'ALLOW';
+    let stopped = false;
+    for (const ask of asks) {
+      const duration = ask.action.duration ?? draft.duration ?? DEFAULT_DURATION;
+      if (stopped || (cap !== null && granted.length >= cap)) {
+        waiting.push({ ...ask, refusal: null });
+        continue;
+      }
+      const refusal = this.#one(pass, log, ask.action, duration + (draft.duration ?? DEFAULT_DURATION));
+      if (refusal === null) {
+        granted.push({ ...ask, duration });
+        continue;
+      }
+      waiting.push({ ...ask, refusal });
+      code = softer(code, refusal.code);
+      if (!draft.partial) stopped = true;
+    }
+    log.rollback(0);
+    const capped = cap === 0 && granted.length === 0;
+    const none = draft.partial ? granted.length === 0 : waiting.length > 0;
+    if (capped) code = 'DISALLOW_TEMP';
+    else if (waiting.length > 0 && !none) code = 'ALLOW_PARTIAL';
+    if (none) return this.#nothing(draft, asks, waiting, code, now);
+    const permissions = granted.map((ask, i) => this.#permission(draft, ask, now, i));
+    return {
+      code,
+      granted: permissions,
+      pending: inOrder(waiting),
+      refusal: waiting[0]?.refusal ?? null,
+      retryAt: null,
+      entry: null,
+    };
+  }
+
+  #nothing(draft: Draft, asks: readonly Ask[], waiting: readonly Pending[], code: Code, now: Millis): Answer {
+    const known = new Map(waiting.map((w) => [`${w.at}`, w.refusal]));
+    const pending = inOrder(asks.map((ask) => ({ ...ask, refusal: known.get(`${ask.at}`) ?? null })));
+    const refusals = waiting.flatMap((w) => w.refusal ?? []);
+    const capped = draft.maxInFlight > 0 && refusals.length === 0;
+    const refusal = capped
+      ? refuse(
+          'DISALLOW_TEMP',
+          'InFlightCap',
+          `MaxPermissionCount cap exhausted: ${draft.held.length} of at most ${draft.maxInFlight} actions are held`,
+        )
+      : (refusals[0] ?? null);
+    return { code, granted: [], pending, refusal, retryAt: this.#retryAt(draft, refusals, now), entry: null };
+  }
+
+  /** The earliest time at which something of it may become possible. */
+  #retryAt(draft: Draft, refusals: readonly Refusal[], now: Millis): Millis {
+    const fallback = now + DEFAULT_RETRY;
+    const own = draft.held.flatMap((p) => p.deadline ?? []);
+    const times = refusals.flatMap((r) => {
+      const locked = r.reason === 'Locked';
+      return r.retryAt === null || (this.#options.compat.retryAfterDefaultOnly && !locked) ? [] : [r.retryAt];
+    });
+    if (refusals.length === 0 && own.length > 0) return Math.min(...own);
+    const unknown = times.length < refusals.length;
+    const earliest = times.length === 0 ? fallback : times.reduce((a, b) => Math.min(a, b));
+    return Math.max(now, unknown ? Math.min(earliest, fallback) : earliest);
+  }
+
+  #newPass(draft: Draft, now: Millis): Pass {
+    return {
+      fleet: this.#fleet,
+      number: ++this.#passes,
+      now,
+      entry: draft.id,
+      mode: draft.mode,
+      priority: draft.priority,
+      partial: draft.partial,
+      ignoreTenants: draft.ignoreTenants,
+      locksPriority: this.#options.locksPriority,
+      compat: this.#options.compat,
+      taken: new Map(),
+      takenNow: new Map(),
+      ownNodes: new Set(),
+    };
+  }
+
+  /** One action, with the announced outages that fall into the time it needs. */
+  #one(pass: Pass, log: UndoLog, action: Action, span: Millis): Refusal | null {
+    const target = resolve(this.#fleet, action);
+    // A drained or cordoned node goes on serving, so nothing can stand in the way.
+    if (action.type !== 'lock') return target.kind === 'none' ? target.refusal : null;
+    if (this.#announcements.length === 0) return checkAction(pass, log, action, target);
+    const announced = this.#announced(pass.now, pass.now + span);
+    for (const [item, ref] of announced) this.#fleet.lock(item, ref);
+    const refusal = checkAction(pass, log, action, target);
+    for (const [item, ref] of announced) this.#fleet.unlock(item, ref);
+    return refusal;
+  }
+
+  #announced(from: Millis, to: Millis): readonly (readonly [Item, LockRef])[] {
+    return this.#announcements.flatMap((a) =>
+      a.actions.flatMap((action) => {
+        const until = a.from + (action.duration ?? DEFAULT_DURATION);
+        if (a.from > to || until < from) return [];
+        const ref: LockRef = { kind: 'announced', priority: APPROVED_PRIORITY, owner: a.owner, until };
+        return itemsOf(this.#fleet, resolve(this.#fleet, action)).map((item) => [item, ref] as const);
+      }),
+    );
+  }
+
+  #permission(draft: Draft, ask: Ask & { readonly duration: Millis }, now: Millis, nth: number): Permission {
+    const endless = ask.action.type !== 'lock';
+    return {
+      id: `${draft.owner}-p-${this.#nextPermission + nth}`,
+      entry: draft.id,
+      owner: draft.owner,
+      priority: draft.priority,
+      action: ask.action,
+      grantedAt: now,
+      deadline: endless ? null : now + ask.duration,
+      duration: ask.duration,
+      at: ask.at,
+      ...(ask.action.type === 'drain' ? { progress: 0 } : {}),
+    };
+  }
+
+  #withoutIds(answer: Answer): Answer {
+    return { ...answer, granted: answer.granted.map((p) => ({ ...p, id: '' })), entry: null };
+  }
+
+  /** Makes an answer real. */
+  #settle(draft: Draft, answer: Answer, schedule: boolean): Answer {
+    const soft = answer.code === 'DISALLOW_TEMP' || answer.code === 'ERROR_TEMP' || draft.held.length > 0;
+    const keeps = schedule && (answer.granted.length > 0 || soft || this.#entries.has(draft.id));
+    const pending = keeps ? answer.pending : [];
+    if (answer.granted.length === 0 && !keeps) return answer;
+    this.#nextPermission += answer.granted.length;
+    const entry: Entry = { ...draft, pending, held: [...draft.held, ...answer.granted] };
+    this.#put(entry);
+    return { ...answer, entry };
+  }
+
+  // ── emptying hosts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A host is emptied before it is taken: null when nothing is left on it. */
+  #evict(draft: Draft, asks: readonly Ask[], dry: boolean): Refusal | null {
+    const [ask] = asks;
+    const target: Target | null = ask === undefined ? null : resolve(this.#fleet, ask.action);
+    if (target?.kind !== 'nodes' || asks.length !== 1)
+      return refuse(
+        'WRONG_REQUEST',
+        'WrongRequest',
+        'only one restart, shutdown or reboot can evict virtual disks',
+      );
+    const host = this.#fleet.nodes[target.nodes[0] as number]?.host ?? '';
+    const holder = this.#evicting.get(host);
+    if (holder !== undefined && holder !== draft.id)
+      return refuse(
+        'WRONG_REQUEST',
+        'WrongRequest',
+        `host ${host} is being emptied for request ${holder} already`,
+      );
+    if (!dry) this.#evicting.set(host, draft.id);
+    const left = target.nodes.reduce((sum, n) => {
+      const [from, to] = this.#fleet.vdisksOf(n);
+      return sum + to - from;
+    }, 0);
+    if (left === 0) return null;
+    return refuse('DISALLOW_TEMP', 'Evicting', `VDisks eviction from host ${host}, VDisks: ${left}`);
+  }
+
+  #forgetEviction(entry: string): void {
+    for (const [host, holder] of this.#evicting) if (holder === entry) this.#evicting.delete(host);
+  }
+
+  // ── giving back ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A permission is not needed any more. False: there is none of this id. */
+  complete(permissionId: string): boolean {
+    const entry = this.#entries.get(this.#permissions.get(permissionId) ?? '');
+    if (entry === undefined) return false;
+    if (entry.evict) this.#forgetEviction(entry.id);
+    this.#put({ ...entry, held: entry.held.filter((p) => p.id !== permissionId) });
+    return true;
+  }
+
+  /** Pending actions are not wanted any more; what is held stays held. False: an eviction holds its host. */
+  reject(id: string): boolean {
+    const entry = this.#entries.get(id);
+    if (entry === undefined || (entry.evict && entry.held.length > 0)) return false;
+    if (entry.evict) this.#forgetEviction(id);
+    this.#put({ ...entry, pending: [] });
+    return true;
+  }
+
+  /** The whole entry goes, with all its locks. False: there is none. */
+  drop(id: string): boolean {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return false;
+    this.#forgetEviction(id);
+    this.#put({ ...entry, pending: [], held: [] });
+    return true;
+  }
+
+  /**
+   * A person grants what is pending, without the availability rules and with the highest priority; the caller records who and
+   * why. Refused when a component is locked already.
+   */
+  approve(id: string, now: Millis): Answer {
+    this.expire(now);
+    const entry = this.#entries.get(id);
+    if (entry === undefined || entry.pending.length === 0)
+      return refused(refuse('WRONG_REQUEST', 'WrongRequest', `there is nothing to approve in ${id}`), null);
+    for (const { action } of entry.pending) {
+      const target = resolve(this.#fleet, action);
+      if (target.kind === 'none') return refused(target.refusal, null);
+      for (const item of itemsOf(this.#fleet, target)) {
+        const held = this.#fleet.refs(item).find((ref) => ref.kind === 'held');
+        if (held !== undefined) return refused(lockedRefusal(`${item.kind} of ${id}`, held), null);
+      }
+    }
+    const granted = entry.pending.map((ask, i) => {
+      const duration = ask.action.duration ?? entry.duration ?? DEFAULT_DURATION;
+      return { ...this.#permission(entry, { ...ask, duration }, now, i), priority: APPROVED_PRIORITY };
+    });
+    this.#nextPermission += granted.length;
+    const after: Entry = { ...entry, pending: [], held: [...entry.held, ...granted] };
+    this.#put(after);
+    return { code: 'ALLOW', granted, pending: [], refusal: null, retryAt: null, entry: after };
+  }
+
+  /** Somebody tells of an outage; it counts from then on, whatever it does to availability. */
+  announce(announcement: Announcement): void {
+    this.#announcements = [...this.#announcements, announcement];
+  }
+
+  withdraw(id: string): void {
+    this.#announcements = this.#announcements.filter((a) => a.id !== id);
+  }
+
+  /** How far a drain is; null: it has ended. */
+  progress(permissionId: string, percent: number | null): void {
+    const entry = this.#entries.get(this.#permissions.get(permissionId) ?? '');
+    if (entry === undefined) return;
+    const held = entry.held.map((p) => {
+      if (p.id !== permissionId) return p;
+      const { progress: _, ...rest } = p;
+      return percent === null ? rest : { ...rest, progress: percent };
+    });
+    this.#put({ ...entry, held });
+  }
+
+  // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** When the next deadline is; infinite without one. */
+  get nextDeadline(): Millis {
+    return this.#earliest;
+  }
+
+  /** Permissions past their deadline count as completed (C1.3); the pending rest of their task stays (MNT-07). */
+  expire(now: Millis): void {
+    if (now < this.#earliest) return;
+    this.#announcements = this.#announcements.filter((a) =>
+      a.actions.some((action) => a.from + (action.duration ?? DEFAULT_DURATION) >= now),
+    );
+    this.#earliest = Number.POSITIVE_INFINITY;
+    for (const entry of [...this.#entries.values()]) this.#expireEntry(entry, now);
+  }
+
+  #expireEntry(entry: Entry, now: Millis): void {
+    const late = this.#options.compat.expiryDropsTask;
+    const endOf = (p: Permission): Millis =>
+      p.deadline === null ? Number.POSITIVE_INFINITY : p.deadline + (late ? 2 * p.duration : 0);
+    const held = entry.held.filter((p) => endOf(p) > now);
+    for (const p of held) {
+      // The original frees an item that is up at the deadline and forgets the permission later.
+      if (late && p.deadline !== null && p.deadline <= now) this.#unlockUp(p);
+      this.#earliest = Math.min(
+        this.#earliest,
+        p.deadline !== null && p.deadline > now ? p.deadline : endOf(p),
+      );
+    }
+    if (held.length === entry.held.length) return;
+    if (entry.evict && held.length === 0) this.#forgetEviction(entry.id);
+    this.#put({ ...entry, held, pending: late ? [] : entry.pending });
+  }
+
+  #unlockUp(permission: Permission): void {
+    const locks = this.#locks.get(permission.id) ?? [];
+    const up = ([item]: readonly [Item, LockRef]): boolean => this.#fleet.state(this.#nodeOf(item)) === 'up';
+    for (const [item, ref] of locks) if (up([item, ref])) this.#fleet.unlock(item, ref);
+    this.#locks.set(
+      permission.id,
+      locks.filter((lock) => !up(lock)),
+    );
+  }
+
+  #nodeOf(item: Item): number {
+    if (item.kind === 'disk') return this.#fleet.diskNode[item.index] as number;
+    return item.kind === 'vdisk' ? (this.#fleet.vdiskNode[item.index] as number) : item.index;
+  }
+
+  // ── keeping the books ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Puts an entry as it is now; one that neither holds nor wants anything is gone. */
+  #put(entry: Entry): void {
+    const before = this.#entries.get(entry.id);
+    this.#changed.add(entry.id);
+    this.#unqueue(entry.id, before?.priority ?? entry.priority);
+    const kept = new Set(entry.held.map((p) => p.id));
+    for (const p of before?.held ?? []) if (!kept.has(p.id)) this.#release(p);
+    for (const p of entry.held) this.#hold(entry, p);
+    if (entry.pending.length === 0 && entry.held.length === 0) {
+      this.#entries.delete(entry.id);
+      if (entry.uid !== null) this.#byUid.delete(entry.uid);
+      return;
+    }
+    this.#entries.set(entry.id, entry);
+    if (entry.uid !== null) this.#byUid.set(entry.uid, entry.id);
+    if (before === undefined) this.#nextRequest = Math.max(this.#nextRequest, numberOf(entry.id) + 1);
+    if (entry.pending.length > 0) this.#queue(entry);
+  }
+
+  #hold(entry: Entry, permission: Permission): void {
+    this.#permissions.set(permission.id, entry.id);
+    this.#nextPermission = Math.max(this.#nextPermission, numberOf(permission.id) + 1);
+    if (this.#locks.has(permission.id)) return;
+    if (permission.deadline !== null) this.#earliest = Math.min(this.#earliest, permission.deadline);
+    const { priority } = permission;
+    const ref: LockRef = { kind: 'held', priority, permission, task: entry.uid ?? entry.id };
+    // Drained and cordoned nodes go on serving: they fill no place.
+    const target = resolve(this.#fleet, permission.action);
+    const items = permission.action.type === 'lock' ? itemsOf(this.#fleet, target) : [];
+    for (const item of items) this.#fleet.lock(item, ref);
+    this.#locks.set(
+      permission.id,
+      items.map((item) => [item, ref] as const),
+    );
+  }
+
+  #release(permission: Permission): void {
+    for (const [item, ref] of this.#locks.get(permission.id) ?? []) this.#fleet.unlock(item, ref);
+    this.#locks.delete(permission.id);
+    this.#permissions.delete(permission.id);
+  }
+
+  #queue(entry: Entry): void {
+    const at = this.#waiting.get(entry.priority);
+    if (at === undefined) this.#waiting.set(entry.priority, new Set([entry.id]));
+    else at.add(entry.id);
+    if (entry.priority < this.#overlay) this.#stale.add(entry.id);
+  }
+
+  #unqueue(id: string, priority: number): void {
+    this.#waiting.get(priority)?.delete(id);
+    if (this.#waiting.get(priority)?.size === 0) this.#waiting.delete(priority);
+    this.#stale.delete(id);
+    this.#uncover(id);
+  }
+
+  /** Pending actions of strictly more urgent entries count as locks for a check of this priority (C3.1). */
+  #setOverlay(priority: number): void {
+    const [low, high] = [Math.min(priority, this.#overlay), Math.max(priority, this.#overlay)];
+    for (const [at, ids] of this.#waiting) {
+      if (at < low || at >= high) continue;
+      for (const id of ids) {
+        if (priority > this.#overlay) this.#cover(id);
+        else this.#uncover(id);
+      }
+    }
+    this.#overlay = priority;
+    for (const id of this.#stale) if ((this.#entries.get(id)?.priority ?? 0) < priority) this.#cover(id);
+    this.#stale.clear();
+  }
+
+  #cover(id: string): void {
+    const entry = this.#entries.get(id);
+    if (entry === undefined || this.#overlaid.has(id)) return;
+    const { priority, owner } = entry;
+    const ref: LockRef = { kind: 'queued', priority, task: entry.uid ?? entry.id, owner };
+    const items = entry.pending.flatMap((p) => itemsOf(this.#fleet, resolve(this.#fleet, p.action)));
+    for (const item of items) this.#fleet.lock(item, ref);
+    this.#overlaid.set(
+      id,
+      items.map((item) => [item, ref] as const),
+    );
+  }
+
+  #uncover(id: string): void {
+    for (const [item, ref] of this.#overlaid.get(id) ?? []) this.#fleet.unlock(item, ref);
+    this.#overlaid.delete(id);
+  }
+
+  /** Holds the desk's own books against each other; for tests. */
+  verify(): void {
+    for (const [id, entry] of this.#permissions) {
+      check(
+        this.#entries.get(entry)?.held.some((p) => p.id === id),
+        'S13',
+        `permission ${id} belongs to nobody`,
+      );
+    }
+  }
+}
+
+/** What is wrong with a priority, if anything (C3.1). */
+export function priorityProblem(priority: number, enabled: boolean): string | null {
+  if (!Number.isInteger(priority) || priority < PRIORITY_RANGE.least || priority > PRIORITY_RANGE.most)
+    return `priority ${priority} is not a whole number from ${PRIORITY_RANGE.least} to ${PRIORITY_RANGE.most}`;
+  return priority !== 0 && !enabled ? 'priorities are switched off here: leave it out' : null;
+}
+
+const numberOf = (id: string): number => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);
+
+const inOrder = (pending: readonly Pending[]): readonly Pending[] =>
+  [...pending].sort((a, b) => a.at[0] - b.at[0] || a.at[1] - b.at[1]);
+
+const disabledRefusal = (): Refusal =>
+  refuse(
+    'ERROR_TEMP',
+    'Disabled',
+    'maintenance is switched off: nothing new is granted until it is switched on again',
+  );
+
+const refused = (refusal: Refusal, retryAt: Millis | null): Answer => ({
+  code: refusal.code,
+  granted: [],
+  pending: [],
+  refusal,
+  retryAt,
+  entry: null,
+});

@@ -1,0 +1,20 @@
+/** Numbers of this room, each with its reason. */
+import { MINUTE, type Millis } from '../base/units.ts';
+
+/** How long a component is locked when neither action nor request says so (CMS: DefaultPermissionDuration). */
+export const DEFAULT_DURATION: Millis = 5 * MINUTE;
+/** When to ask again if nobody knows when it will be possible (CMS: DefaultRetryTime). */
+export const DEFAULT_RETRY: Millis = 5 * MINUTE;
+/** A State Storage replica takes part fully only some time after its start. */
+export const RING_SETTLE: Millis = 2 * MINUTE;
+/** Unavailable nodes of a database or cluster in percent (C4.1); 10 % blocked clusters of eight nodes. */
+export const DEFAULT_LIMIT_PERCENT = 13;
+/** Names in one sentence; more help nobody. */
+export const NAMES_SHOWN = 5;
+/** Most actions of one request: keeps answers and checks bounded. */
+export const MAX_ACTIONS = 100_000;
+/** Identity and description of a task (YDB's own limits). */
+export const MAX_UID_LENGTH = 128;
+export const MAX_DESCRIPTION_LENGTH = 128;
+/** Name of a host. */
+export const MAX_HOST_LENGTH = 255;

@@ -1,0 +1,199 @@
+/** Storage groups (C2.1, C2.2): how many virtual disks of one group may be out. */
+import type { Millis } from '../../base/units.ts';
+import { VDISK } from '../fleet.ts';
+import { type Erasure, PARITY } from '../fleetSpec.ts';
+import type { Mode, Refusal } from '../types.ts';
+import { allFreeAt, blockingLock, lockedRefusal, lockText, namesText, type Pass, refuse } from './look.ts';
+
+/** One virtual disk that counts as out, with its realm. */
+interface Out {
+  readonly vdisk: number;
+  readonly realm: number;
+}
+
+/** Whether one virtual disk may be taken. Costs O(1) unless it is refused, or its group has several disks on a node. */
+export function checkVdisk(pass: Pass, v: number): Refusal | null {
+  const { fleet, mode } = pass;
+  const locked = lockOf(pass, v);
+  if (locked !== null) return locked;
+  if (mode === 'force') return null;
+  const g = fleet.vdiskGroup[v] as number;
+  const erasure = fleet.erasures[g] as Erasure;
+  if (erasure === 'none') return noParity(pass, v, g);
+  const own = pass.taken.get(g) ?? 0;
+  const fine = fits(pass, v, g, mode === 'smart' ? 'strong' : mode);
+  if (fine) {
+    const before = own - (pass.takenNow.get(g) ?? 0);
+    const spread = fleet.groupShared[g] === 0;
+    return before > 0 && pass.partial && mode === 'weak' && spread ? oneAtATime(pass, g) : null;
+  }
+  if (mode === 'smart' && own === 0 && !holds(pass, g) && fits(pass, v, g, 'weak')) return null;
+  return tooMany(pass, v, g, own);
+}
+
+/** The disk, its node or its PDisk is locked. */
+function lockOf(pass: Pass, v: number): Refusal | null {
+  const { fleet } = pass;
+  if (fleet.vdiskStatus[v] !== VDISK.locked) return null;
+  const ref =
+    blockingLock(pass, { kind: 'node', index: fleet.vdiskNode[v] as number }) ??
+    blockingLock(pass, { kind: 'disk', index: fleet.vdiskDisk[v] as number }) ??
+    blockingLock(pass, { kind: 'vdisk', index: v });
+  if (ref === undefined) return null;
+  return lockedRefusal(vdiskName(pass, v), ref, ref.kind === 'pass' ? 'DISALLOW' : 'DISALLOW_TEMP');
+}
+
+/** Whether the group stays within its failure model when this disk is out as well. */
+function fits(pass: Pass, v: number, g: number, mode: Mode): boolean {
+  const { fleet } = pass;
+  if (fleet.groupShared[g] === 1) return within(fleet.erasures[g] as Erasure, mode, outsOf(pass, v, g));
+  const itself = fleet.vdiskStatus[v] === VDISK.ok ? 0 : 1;
+  const out = (fleet.groupLocked[g] as number) + (fleet.groupDown[g] as number) - itself + 1;
+  if (mode === 'strong') return out <= 1;
+  if (fleet.erasures[g] !== 'mirror-3-dc') return out <= PARITY[fleet.erasures[g] as Erasure];
+  return out <= 2 || realmsFit(realmCounts(pass, v, g, 1 - itself));
+}
+
+function realmCounts(pass: Pass, v: number, g: number, more: number): readonly number[] {
+  const { fleet } = pass;
+  const counts: number[] = [];
+  for (let r = 0; r < fleet.realms; r++) {
+    const plus = r === fleet.vdiskRealm[v] ? more : 0;
+    counts.push((fleet.realmOut[g * fleet.realms + r] as number) + plus);
+  }
+  return counts;
+}
+
+/** mirror-3-dc, weak: all of one data centre and one of another. */
+function realmsFit(counts: readonly number[]): boolean {
+  const bad = counts.filter((c) => c > 0);
+  return bad.length <= 1 || (bad.length === 2 && Math.min(...bad) <= 1);
+}
+
+function within(erasure: Erasure, mode: Mode, outs: readonly Out[]): boolean {
+  if (mode === 'force') return true;
+  if (mode === 'strong') return outs.length <= 1;
+  if (erasure !== 'mirror-3-dc') return outs.length <= PARITY[erasure];
+  const counts = new Map<number, number>();
+  for (const { realm } of outs) counts.set(realm, (counts.get(realm) ?? 0) + 1);
+  return realmsFit([...counts.values()]);
+}
+
+/** All disks of the group that are out, with this one. What is down only because its own node is counts with it. */
+function outsOf(
+  pass: Pass,
+  v: number,
+  g: number,
+  counts: (u: number) => boolean = () => true,
+): readonly Out[] {
+  const { fleet } = pass;
+  const outs: Out[] = [];
+  for (const u of fleet.membersOf(g)) {
+    if (u === v || (counts(u) && isOut(pass, u, v)))
+      outs.push({ vdisk: u, realm: fleet.vdiskRealm[u] as number });
+  }
+  return outs;
+}
+
+function isOut(pass: Pass, u: number, v: number): boolean {
+  const { fleet } = pass;
+  if (fleet.vdiskStatus[u] !== VDISK.down) return fleet.vdiskStatus[u] === VDISK.locked;
+  const sameNode = fleet.vdiskNode[u] === fleet.vdiskNode[v];
+  const sameDisk = fleet.vdiskDisk[u] === fleet.vdiskDisk[v];
+  if (!fleet.vdiskOk(u)) return true;
+  if (fleet.state(fleet.vdiskNode[u] as number) !== 'up' && !sameNode) return true;
+  return !fleet.diskOk(fleet.vdiskDisk[u] as number) && !sameDisk;
+}
+
+function refsOf(pass: Pass, u: number): ReturnType<Pass['fleet']['refs']> {
+  const { fleet } = pass;
+  return [
+    ...fleet.refs({ kind: 'node', index: fleet.vdiskNode[u] as number }),
+    ...fleet.refs({ kind: 'disk', index: fleet.vdiskDisk[u] as number }),
+    ...fleet.refs({ kind: 'vdisk', index: u }),
+  ];
+}
+
+/** Whether this request holds a disk of the group from an earlier pass. */
+function holds(pass: Pass, g: number): boolean {
+  for (const u of pass.fleet.membersOf(g)) {
+    for (const ref of refsOf(pass, u))
+      if (ref.kind === 'held' && ref.permission.entry === pass.entry) return true;
+  }
+  return false;
+}
+
+const vdiskName = (pass: Pass, v: number): string =>
+  `vdisk of group ${pass.fleet.groupIds[pass.fleet.vdiskGroup[v] as number]} on ${pass.fleet.nodes[pass.fleet.vdiskNode[v] as number]?.name}`;
+
+function noParity(pass: Pass, v: number, g: number): Refusal {
+  const message = `group ${pass.fleet.groupIds[g]} has no parity parts: taking ${vdiskName(pass, v)} takes its data away; only force does that`;
+  return refuse('DISALLOW', 'NoParity', message, [
+    { kind: 'group', group: pass.fleet.groupIds[g] as number, out: [] },
+  ]);
+}
+
+function oneAtATime(pass: Pass, g: number): Refusal {
+  const message = `cannot get two or more disks from the same group at the same time in partial permissions allowed mode: group ${pass.fleet.groupIds[g]} gives one per refresh`;
+  return refuse('DISALLOW_TEMP', 'OneAtATime', message, [
+    { kind: 'group', group: pass.fleet.groupIds[g] as number, out: [] },
+  ]);
+}
+
+function tooMany(pass: Pass, v: number, g: number, own: number): Refusal {
+  const { fleet, mode } = pass;
+  const id = fleet.groupIds[g] as number;
+  const erasure = fleet.erasures[g] as Erasure;
+  // A group of actions, or the nodes of one host, that are too many by themselves: waiting does not help.
+  const together = own > 0 && (!pass.partial || own === (pass.takenNow.get(g) ?? 0));
+  const hopeless =
+    together && (pass.compat.compositeNeverWaits || !within(erasure, mode, ownOuts(pass, v, g)));
+  if (hopeless) {
+    const message = `The request is incorrect: too many disks from the one group (${id}, ${erasure})`;
+    return refuse('DISALLOW', 'WrongRequest', message, [{ kind: 'group', group: id, out: [] }]);
+  }
+  const outs = outsOf(pass, v, g);
+  const others = outs.filter((o) => o.vdisk !== v);
+  const names = others.map((o) => outName(pass, o.vdisk));
+  const rule = mode === 'weak' ? `weak allows ${weakRule(erasure)}` : `${mode} allows 1`;
+  const message = `too many unavailable vdisks: ${outs.length} of ${fleet.membersOf(g).length} in group ${id} (${erasure}) would be out, ${rule}; out: ${namesText(names)}`;
+  const by = [{ kind: 'group' as const, group: id, out: others.map((o) => nodeKey(pass, o.vdisk)) }];
+  return refuse('DISALLOW_TEMP', 'TooManyUnavailableVDisks', message, by, freeTime(pass, v, g, others));
+}
+
+const nodeKey = (pass: Pass, u: number): string =>
+  pass.fleet.nodes[pass.fleet.vdiskNode[u] as number]?.key ?? '';
+const weakRule = (erasure: Erasure): string =>
+  erasure === 'mirror-3-dc' ? 'one data centre and one disk of another' : String(PARITY[erasure]);
+
+function outName(pass: Pass, u: number): string {
+  const name = pass.fleet.nodes[pass.fleet.vdiskNode[u] as number]?.name ?? '';
+  const ref = refsOf(pass, u)[0];
+  return ref === undefined ? `${name} (down)` : `${name} (${lockText(ref)})`;
+}
+
+/** Only what this request itself takes: if that is too much already, waiting does not help. */
+const ownOuts = (pass: Pass, v: number, g: number): readonly Out[] =>
+  outsOf(pass, v, g, (u) => refsOf(pass, u).some((ref) => ref.kind === 'pass' && ref.pass === pass.number));
+
+/** When enough locks of the group have ended, if locks are what stands in the way. */
+function freeTime(pass: Pass, v: number, g: number, others: readonly Out[]): Millis | null {
+  const ends = others
+    .map((out) => ({ out, at: allFreeAt(refsOf(pass, out.vdisk)) }))
+    .filter((e): e is { out: Out; at: Millis } => e.at !== null && isGoodBelow(pass, e.out.vdisk))
+    .sort((a, b) => a.at - b.at);
+  let left = others;
+  const target: Out = { vdisk: v, realm: pass.fleet.vdiskRealm[v] as number };
+  for (const end of ends) {
+    left = left.filter((o) => o !== end.out);
+    const mode = pass.mode === 'smart' ? 'strong' : pass.mode;
+    if (within(pass.fleet.erasures[g] as Erasure, mode, [...left, target])) return end.at;
+  }
+  return null;
+}
+
+/** Without its locks the disk would be available. */
+const isGoodBelow = (pass: Pass, u: number): boolean =>
+  pass.fleet.state(pass.fleet.vdiskNode[u] as number) === 'up' &&
+  pass.fleet.diskOk(pass.fleet.vdiskDisk[u] as number) &&
+  pass.fleet.vdiskOk(u);

@@ -1,0 +1,126 @@
+/** Limits on unavailable nodes (C4): per database, per cluster, on nodes of system tablets, on routers. */
+import type { LimitSet } from '../fleet.ts';
+import type { LimitSetSpec } from '../fleetSpec.ts';
+import type { Mode, ReasonCode, Refusal } from '../types.ts';
+import { blockingLock, lockedRefusal, namesText, outText, type Pass, refuse } from './look.ts';
+
+const REASON: Readonly<Record<LimitSetSpec['kind'], ReasonCode>> = {
+  cluster: 'DisabledNodesLimitReached',
+  tenant: 'TenantDisabledNodesLimitReached',
+  tablets: 'SysTabletsNodeLimitReached',
+  routers: 'RouterLimitReached',
+};
+
+/** Whether the node itself may be locked at all: not locked already, not of unknown state. */
+export function checkNodeFree(pass: Pass, n: number): Refusal | null {
+  const { fleet } = pass;
+  const name = fleet.nodes[n]?.name ?? '';
+  const lock =
+    blockingLock(pass, { kind: 'node', index: n }) ?? blockingLock(pass, { kind: 'device', index: n });
+  if (lock !== undefined) return lockedRefusal(name, lock);
+  if (fleet.state(n) !== 'unknown' || fleet.memberOf(n) !== undefined) return null;
+  if (fleet.nodes[n]?.kind === 'router') return null;
+  const message = `Cannot lock ${name}: node state: 'Unspecified': nobody has reported it, so nobody knows what it carries now`;
+  return refuse('DISALLOW_TEMP', 'NodeUnknown', message, [
+    { kind: 'node', node: fleet.nodes[n]?.key ?? '', state: 'unknown' },
+  ]);
+}
+
+/** Cluster, tenant and router limits of one node. A node that is down already makes nothing worse. */
+export function checkLimits(pass: Pass, n: number): Refusal | null {
+  const { fleet } = pass;
+  if (pass.mode === 'force' || fleet.state(n) === 'down') return null;
+  for (const kind of ['cluster', 'tenant', 'routers'] as const) {
+    if (kind === 'tenant' && pass.ignoreTenants) continue;
+    for (const s of fleet.limitSetsOf(n)) {
+      const set = fleet.limitSets[s] as LimitSet;
+      if (set.spec.kind !== kind) continue;
+      const refusal = checkLimit(pass, set, n);
+      if (refusal !== null) return refusal;
+    }
+  }
+  return null;
+}
+
+function checkLimit(pass: Pass, set: LimitSet, n: number): Refusal | null {
+  const { nodesLimit, percentLimit, kind, name } = set.spec;
+  const disabled = disabledWith(pass, set, n);
+  // One node, or one host with all its nodes, may always go when nothing else is out (C4.1).
+  if (othersOut(pass, set, n) === 0) return null;
+  if (nodesLimit > 0 && disabled > nodesLimit)
+    return tooMany(
+      pass,
+      set,
+      `${disabled} of at most ${nodesLimit} nodes of ${kind} ${name} would be unavailable`,
+    );
+  if (percentLimit > 0 && disabled * 100 > set.total * percentLimit)
+    return tooMany(
+      pass,
+      set,
+      `${disabled} of ${set.total} nodes of ${kind} ${name} would be unavailable, the limit is ${percentLimit} %`,
+    );
+  return null;
+}
+
+/** Unavailable nodes: each counts once, locked or down or both (MNT-04). */
+const outNow = (pass: Pass, set: LimitSet): number =>
+  set.locked + set.down + (pass.compat.unknownNotCounted ? 0 : set.unknown);
+
+const counts = (pass: Pass, set: LimitSet, n: number): boolean =>
+  set.out.has(n) &&
+  !(pass.compat.unknownNotCounted && pass.fleet.state(n) === 'unknown' && !pass.fleet.nodeOccupied(n));
+
+/** Unavailable nodes once this one is taken too. */
+const disabledWith = (pass: Pass, set: LimitSet, n: number): number =>
+  outNow(pass, set) + (counts(pass, set, n) ? 0 : 1);
+
+function othersOut(pass: Pass, set: LimitSet, n: number): number {
+  let others = outNow(pass, set) - (counts(pass, set, n) ? 1 : 0);
+  for (const own of pass.ownNodes) if (own !== n && counts(pass, set, own)) others--;
+  return others;
+}
+
+/** Nodes that can run a system tablet: strong leaves half of them, weak one. Dynamic nodes run none. */
+export function checkTablets(pass: Pass, n: number): Refusal | null {
+  const { fleet, mode } = pass;
+  if (mode === 'force' || fleet.state(n) === 'down' || fleet.nodes[n]?.kind === 'dynamic') return null;
+  for (const s of fleet.limitSetsOf(n)) {
+    const set = fleet.limitSets[s] as LimitSet;
+    if (set.spec.kind !== 'tablets') continue;
+    const disabled = disabledWith(pass, set, n);
+    const fits = (how: Mode): boolean =>
+      how === 'strong' ? disabled * 2 <= set.total : disabled < set.total;
+    const ok = mode === 'smart' ? fits('strong') || (!holdsOf(pass, set) && fits('weak')) : fits(mode);
+    if (ok) continue;
+    const rule = mode === 'weak' ? 'at least one must stay' : 'at least half must stay';
+    return tooMany(
+      pass,
+      set,
+      `${disabled} of ${set.total} nodes that can run system tablet ${set.spec.name} would be unavailable, ${rule}`,
+    );
+  }
+  return null;
+}
+
+/** Whether this request holds a node of the set already, from this pass or an earlier one. */
+function holdsOf(pass: Pass, set: LimitSet): boolean {
+  for (const n of set.out) {
+    for (const ref of pass.fleet.refs({ kind: 'node', index: n })) {
+      if (ref.kind === 'pass' && ref.pass === pass.number) return true;
+      if (ref.kind === 'held' && ref.permission.entry === pass.entry) return true;
+    }
+  }
+  return false;
+}
+
+function tooMany(pass: Pass, set: LimitSet, sentence: string): Refusal {
+  const out = [...set.out];
+  const keys = out.map((n) => pass.fleet.nodes[n]?.key ?? '');
+  const message = `${kindText(set)} limit reached: ${sentence}; out: ${namesText(out.slice(0, 6).map((n) => outText(pass.fleet, n)))}`;
+  return refuse('DISALLOW_TEMP', REASON[set.spec.kind], message, [
+    { kind: 'limit', of: `${set.spec.kind} ${set.spec.name}`, out: keys.slice(0, 20) },
+  ]);
+}
+
+const kindText = (set: LimitSet): string =>
+  set.spec.kind === 'tablets' ? 'system tablets node' : `${set.spec.kind} unavailable nodes`;

@@ -1,0 +1,128 @@
+/** What all rules look at: one check of one request, and how to say who stands in the way. */
+import type { Millis } from '../../base/units.ts';
+import type { Compat } from '../compat.ts';
+import type { Fleet, Item, LockRef } from '../fleet.ts';
+import { NAMES_SHOWN } from '../limits.ts';
+import type { Blocker, Code, Mode, ReasonCode, Refusal } from '../types.ts';
+
+/** One pass over a request's actions. Temporary locks carry its number (C5.2). */
+export interface Pass {
+  readonly fleet: Fleet;
+  readonly number: number;
+  readonly now: Millis;
+  /** Entry the request belongs to: what it holds already matters for `smart`. */
+  readonly entry: string;
+  readonly mode: Mode;
+  readonly priority: number;
+  readonly partial: boolean;
+  readonly ignoreTenants: boolean;
+  /** A more urgent task may lock what only less urgent ones hold. */
+  readonly locksPriority: boolean;
+  readonly compat: Compat;
+  /** How many disks of a group this pass has taken so far, by index of the group. */
+  readonly taken: Map<number, number>;
+  /** The same for the action that is being looked at alone. */
+  readonly takenNow: Map<number, number>;
+  /** Nodes this pass has taken so far for the action that is being looked at: one host counts as one. */
+  readonly ownNodes: Set<number>;
+}
+
+/** A refusal. `by` and `retryAt` say what the message says, for programs. */
+export const refuse = (
+  code: Code,
+  reason: ReasonCode,
+  message: string,
+  by: readonly Blocker[] = [],
+  retryAt: Millis | null = null,
+): Refusal => ({ code, reason, message, by, retryAt });
+
+/** The same moment in every sentence: `2026-11-30T10:05:00Z`. */
+export const timeText = (at: Millis): string => `${new Date(at).toISOString().slice(0, 19)}Z`;
+
+/** Some names and how many more there are. */
+export function namesText(names: readonly string[]): string {
+  if (names.length <= NAMES_SHOWN) return names.join(', ');
+  return `${names.slice(0, NAMES_SHOWN).join(', ')} and ${names.length - NAMES_SHOWN} more`;
+}
+
+/** The lock that keeps this request off a component, if any: held ones first, then announced, queued, temporary. */
+export function blockingLock(pass: Pass, item: Item): LockRef | undefined {
+  const refs = pass.fleet.refs(item);
+  if (refs.length === 0) return undefined;
+  let found: LockRef | undefined;
+  for (const ref of refs) {
+    if (ref.kind === 'held' && pass.locksPriority && ref.priority > pass.priority) continue;
+    if (found === undefined || RANK[ref.kind] < RANK[found.kind]) found = ref;
+  }
+  return found;
+}
+const RANK: Readonly<Record<LockRef['kind'], number>> = { held: 0, announced: 1, queued: 2, pass: 3 };
+
+/** Whose lock it is and until when, in words. */
+export function lockText(ref: LockRef): string {
+  switch (ref.kind) {
+    case 'held': {
+      const { id, owner, deadline } = ref.permission;
+      const until = deadline === null ? 'until it is dropped' : `until ${timeText(deadline)}`;
+      return `locked by ${id} of task ${ref.task} (owner ${owner}) ${until}`;
+    }
+    case 'announced':
+      return `out of service until ${timeText(ref.until)}, announced by ${ref.owner}`;
+    case 'queued':
+      return `wanted by the more urgent task ${ref.task} (owner ${ref.owner}, priority ${ref.priority})`;
+    case 'pass':
+      return 'taken by this request too';
+  }
+}
+
+export function lockBlocker(name: string, ref: LockRef): readonly Blocker[] {
+  switch (ref.kind) {
+    case 'held': {
+      const { id, owner, deadline } = ref.permission;
+      return [{ kind: 'lock', item: name, lock: id, task: ref.task, owner, deadline }];
+    }
+    case 'announced':
+      return [{ kind: 'announced', item: name, owner: ref.owner, until: ref.until }];
+    case 'queued':
+      return [{ kind: 'pending', item: name, task: ref.task, owner: ref.owner, priority: ref.priority }];
+    case 'pass':
+      return [];
+  }
+}
+
+const LOCK_REASON: Readonly<Record<LockRef['kind'], ReasonCode>> = {
+  held: 'Locked',
+  announced: 'Announced',
+  queued: 'HigherPriorityPending',
+  pass: 'Locked',
+};
+
+/** A component somebody else has, or wants more urgently. */
+export function lockedRefusal(name: string, ref: LockRef, code: Code = 'DISALLOW_TEMP'): Refusal {
+  const message = `Cannot lock ${name}: node state: 'Locked': it is ${lockText(ref)}`;
+  return refuse(code, LOCK_REASON[ref.kind], message, lockBlocker(name, ref), freeAt(ref));
+}
+
+/** When a lock ends by itself, if it does. */
+export function freeAt(ref: LockRef): Millis | null {
+  if (ref.kind === 'held') return ref.permission.deadline;
+  return ref.kind === 'announced' ? ref.until : null;
+}
+
+/** All locks on a component end by this time; null: one of them has no known end. */
+export function allFreeAt(refs: readonly LockRef[]): Millis | null {
+  let latest: Millis | null = Number.NEGATIVE_INFINITY;
+  for (const ref of refs) {
+    const at = freeAt(ref);
+    if (at === null) return null;
+    latest = Math.max(latest, at);
+  }
+  return latest === Number.NEGATIVE_INFINITY ? null : latest;
+}
+
+/** What takes a node out of service, in words: its lock, or its state. */
+export function outText(fleet: Fleet, n: number): string {
+  const name = fleet.nodes[n]?.name ?? `node ${n}`;
+  const ref = fleet.refs({ kind: 'node', index: n })[0] ?? fleet.refs({ kind: 'device', index: n })[0];
+  return ref === undefined ? `${name} (${fleet.state(n)})` : `${name} (${lockText(ref)})`;
+}

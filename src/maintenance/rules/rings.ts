@@ -1,0 +1,107 @@
+/** State Storage rings (C2.1, C2.2): whole rings count, and a ring needs a while to settle after a replica's start. */
+import type { Millis } from '../../base/units.ts';
+import type { Ring, StateStorage } from '../fleet.ts';
+import { RING_SETTLE } from '../limits.ts';
+import type { Blocker, Refusal } from '../types.ts';
+import { allFreeAt, namesText, outText, type Pass, refuse } from './look.ts';
+
+type RingState = 'disabled' | 'restart' | 'settling' | 'ok';
+
+const stateOf = (ring: Ring, now: Millis): RingState => {
+  if (ring.disabled) return 'disabled';
+  if (ring.bad > 0) return 'restart';
+  return ring.lastStart + RING_SETTLE > now ? 'settling' : 'ok';
+};
+
+/** Whether a node's ring may lose this replica. More replicas of a ring that is broken anyway cost nothing more. */
+export function checkRing(pass: Pass, n: number): Refusal | null {
+  const at = pass.fleet.ringOf(n);
+  if (at === undefined || pass.mode === 'force') return null;
+  const storage = pass.fleet.storages[at[0]] as StateStorage;
+  if (storage.rings[at[1]]?.disabled) return null;
+  const count = { disabled: 0, restart: 1, settling: 0, ok: 0 };
+  storage.rings.forEach((ring, r) => {
+    if (r !== at[1]) count[stateOf(ring, pass.now)]++;
+  });
+  const strong = count.restart + count.settling <= 1;
+  const weak = fitsWeak(pass, storage, count, strong);
+  const { mode } = pass;
+  if (mode === 'strong' ? strong : mode === 'weak' ? weak : strong || (weak && !holdsRing(pass, storage)))
+    return null;
+  return tooMany(pass, storage, at[1], count);
+}
+
+function fitsWeak(
+  pass: Pass,
+  storage: StateStorage,
+  count: { readonly disabled: number; readonly restart: number; readonly settling: number },
+  strong: boolean,
+): boolean {
+  const budget = Math.floor((storage.nToSelect - 1) / 2);
+  if (count.restart + count.settling + count.disabled <= budget) return true;
+  // With one or two rings to select the budget is 0: weak would refuse what strong allows.
+  return budget === 0 && strong && !pass.compat.weakRingsBelowStrong;
+}
+
+/** Whether this request has a ring of its own already. */
+function holdsRing(pass: Pass, storage: StateStorage): boolean {
+  for (const ring of storage.rings) {
+    if (ring.bad === 0) continue;
+    for (const n of ring.nodes) {
+      for (const ref of pass.fleet.refs({ kind: 'node', index: n })) {
+        if (ref.kind === 'pass' && ref.pass === pass.number) return true;
+        if (ref.kind === 'held' && ref.permission.entry === pass.entry) return true;
+      }
+    }
+  }
+  return false;
+}
+
+function tooMany(
+  pass: Pass,
+  storage: StateStorage,
+  own: number,
+  count: { readonly disabled: number; readonly restart: number; readonly settling: number },
+): Refusal {
+  const by: Blocker[] = [];
+  const parts: string[] = [];
+  let known = true;
+  let at = Number.NEGATIVE_INFINITY;
+  storage.rings.forEach((ring, r) => {
+    const state = stateOf(ring, pass.now);
+    if (r === own || (state !== 'restart' && state !== 'settling')) return;
+    const until = state === 'settling' ? ring.lastStart + RING_SETTLE : restartEnds(pass, ring);
+    if (until === null) known = false;
+    else at = Math.max(at, until);
+    const out = ring.nodes.filter((n) => pass.fleet.state(n) !== 'up' || pass.fleet.nodeLocked(n));
+    by.push({
+      kind: 'ring',
+      ring: r,
+      state,
+      nodes: ring.nodes.map((n) => pass.fleet.nodes[n]?.key ?? ''),
+      until,
+    });
+    const text =
+      state === 'settling'
+        ? `ring ${r} settles until ${new Date(ring.lastStart + RING_SETTLE).toISOString().slice(0, 19)}Z`
+        : `ring ${r}: ${namesText(out.map((n) => outText(pass.fleet, n)))}`;
+    parts.push(text);
+  });
+  const budget = pass.mode === 'weak' ? Math.floor((storage.nToSelect - 1) / 2) : 1;
+  const message = `too many unavailable state storage rings. Restarting rings: ${count.restart} (this one, ${own}, included). Temporary (for a 2 minutes) locked rings: ${count.settling}. Disabled rings: ${count.disabled}. Maximum allowed number of unavailable rings for this mode: ${budget}. ${parts.join('; ')}`;
+  const retryAt = known && at > Number.NEGATIVE_INFINITY ? at : null;
+  return refuse('DISALLOW_TEMP', 'TooManyUnavailableStateStorageRings', message.trim(), by, retryAt);
+}
+
+/** When the locks of a ring's replicas end; null: a replica is down, or a lock has no end. */
+function restartEnds(pass: Pass, ring: Ring): Millis | null {
+  let latest = Number.NEGATIVE_INFINITY;
+  for (const n of ring.nodes) {
+    if (pass.fleet.state(n) !== 'up') return null;
+    if (!pass.fleet.nodeLocked(n)) continue;
+    const at = allFreeAt(pass.fleet.refs({ kind: 'node', index: n }));
+    if (at === null) return null;
+    latest = Math.max(latest, at);
+  }
+  return latest === Number.NEGATIVE_INFINITY ? null : latest;
+}

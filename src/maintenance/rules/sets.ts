@@ -1,0 +1,142 @@
+/** MongoDB replica sets (C2.5): voters, write concern, electable members, copies of the data, config servers. */
+import type { Millis } from '../../base/units.ts';
+import { isElectable, type ReplicaSet } from '../fleet.ts';
+import type { SetMemberSpec } from '../fleetSpec.ts';
+import type { ReasonCode, Refusal } from '../types.ts';
+import { allFreeAt, namesText, outText, type Pass, refuse } from './look.ts';
+
+/** What is left of a set when one more member is out. */
+interface Rest {
+  readonly voters: number;
+  readonly dataVoters: number;
+  readonly acknowledging: number;
+  readonly copies: number;
+  readonly electable: number;
+}
+
+/** Whether a member may be taken. Costs O(1); unknown members count as down (C5.3). */
+export function checkMember(pass: Pass, n: number): Refusal | null {
+  const set = pass.fleet.setOf(n);
+  const member = pass.fleet.memberOf(n);
+  if (set === undefined || member === undefined || pass.mode === 'force') return null;
+  const rest = without(pass, set, n, member);
+  if (set.spec.interruption && cannotSpare(set, member)) {
+    // The spec accepts the outage; the last copy of several is still not given away.
+    return rest.copies === 0 && set.dataMembers > 1 ? lastCopy(pass, set, n) : null;
+  }
+  return (
+    checkCopies(pass, set, n, rest) ??
+    checkVotes(pass, set, n, rest) ??
+    checkWrites(pass, set, n, rest) ??
+    checkConfig(pass, set, n)
+  );
+}
+
+/** A set of one or two voters: any work on a voter means an outage. */
+const cannotSpare = (set: ReplicaSet, member: SetMemberSpec): boolean =>
+  set.voters - member.votes < set.majority;
+
+function without(pass: Pass, set: ReplicaSet, n: number, member: SetMemberSpec): Rest {
+  const counts = pass.fleet.state(n) === 'up' && !pass.fleet.nodeLocked(n) ? 1 : 0;
+  const vote = counts * member.votes;
+  const data = counts * Number(member.data);
+  return {
+    voters: set.upVoters - vote,
+    dataVoters: set.upDataVoters - vote * Number(member.data),
+    acknowledging: set.upAcknowledging - data * Number(member.delayed !== true),
+    copies: set.upCopies - data,
+    electable: set.electable - counts * Number(isElectable(member)),
+  };
+}
+
+function checkCopies(pass: Pass, set: ReplicaSet, n: number, rest: Rest): Refusal | null {
+  if (set.dataMembers <= 1 && pass.fleet.memberOf(n)?.data) {
+    const message = `${name(pass, n)} is the only member of ${set.spec.key} with data: any work on it is an outage. Set spec.maintenance.interruption to Allowed, or use force`;
+    return refuse('DISALLOW_TEMP', 'OnlyMember', message, [
+      { kind: 'replicaSet', set: set.spec.key, out: [] },
+    ]);
+  }
+  return rest.copies === 0 ? lastCopy(pass, set, n) : null;
+}
+
+function lastCopy(pass: Pass, set: ReplicaSet, n: number): Refusal {
+  const sentence = `${name(pass, n)} holds the last copy of ${set.spec.key} that is known to be good`;
+  return standsInTheWay(pass, set, n, 'LastCopy', sentence);
+}
+
+function checkVotes(pass: Pass, set: ReplicaSet, n: number, rest: Rest): Refusal | null {
+  const unavailable = set.voters - rest.voters;
+  // Somebody else being out does not forbid work on a member without a vote, but a lost majority does.
+  if (rest.voters < set.majority) {
+    const sentence = `${set.spec.key} would have ${rest.voters} of ${set.voters} voters, its majority is ${set.majority}${behind(set)}`;
+    return standsInTheWay(pass, set, n, 'WouldLoseMajority', sentence);
+  }
+  const strict = pass.mode === 'strong' || (pass.mode === 'smart' && holds(pass, set));
+  if (!strict || unavailable <= 1) return null;
+  const sentence = `${unavailable} of ${set.voters} voters of ${set.spec.key} would be out, ${pass.mode} allows 1`;
+  return standsInTheWay(pass, set, n, 'TooManyUnavailableMembers', sentence);
+}
+
+function checkWrites(pass: Pass, set: ReplicaSet, n: number, rest: Rest): Refusal | null {
+  if (rest.electable === 0) {
+    const sentence = `no electable member of ${set.spec.key} would be left`;
+    return standsInTheWay(pass, set, n, 'NoElectableMember', sentence);
+  }
+  const { writeConcern } = set.spec;
+  const needed = writeConcern === 'majority' ? Math.min(set.majority, set.dataVoters) : writeConcern;
+  const have = writeConcern === 'majority' ? rest.dataVoters : rest.acknowledging;
+  if (have >= needed) return null;
+  const sentence = `${set.spec.key} could not acknowledge writes: w:${writeConcern} needs ${needed} members with data, ${have} would be left`;
+  return standsInTheWay(pass, set, n, 'WriteConcernUnsatisfiable', sentence);
+}
+
+/** Every shard stands still without its config servers: none is worked on while they have no majority. */
+function checkConfig(pass: Pass, set: ReplicaSet, n: number): Refusal | null {
+  const config = pass.fleet.sets[set.config];
+  if (config === undefined || config.upVoters >= config.majority) return null;
+  const sentence = `config servers ${config.spec.key} of ${set.spec.key} have ${config.upVoters} of ${config.voters} voters, their majority is ${config.majority}`;
+  return standsInTheWay(pass, config, n, 'ConfigServersUnavailable', sentence);
+}
+
+/** Whether this request holds a voter of the set already. */
+function holds(pass: Pass, set: ReplicaSet): boolean {
+  return set.nodes.some((n) =>
+    pass.fleet
+      .refs({ kind: 'node', index: n })
+      .some(
+        (ref) =>
+          (ref.kind === 'pass' && ref.pass === pass.number) ||
+          (ref.kind === 'held' && ref.permission.entry === pass.entry),
+      ),
+  );
+}
+
+const behind = (set: ReplicaSet): string =>
+  set.shards.length === 0 ? '' : `, and every shard depends on it: ${namesText(set.shards)}`;
+
+const name = (pass: Pass, n: number): string => pass.fleet.nodes[n]?.name ?? '';
+
+function standsInTheWay(
+  pass: Pass,
+  set: ReplicaSet,
+  n: number,
+  reason: ReasonCode,
+  sentence: string,
+): Refusal {
+  const out = set.nodes.filter((m) => m !== n && (pass.fleet.state(m) !== 'up' || pass.fleet.nodeLocked(m)));
+  const who =
+    out.length === 0
+      ? ''
+      : `; out: ${namesText(out.map((m) => `${outText(pass.fleet, m)} on ${pass.fleet.nodes[m]?.host}`))}`;
+  const by = [
+    { kind: 'replicaSet' as const, set: set.spec.key, out: out.map((m) => pass.fleet.nodes[m]?.key ?? '') },
+  ];
+  return refuse('DISALLOW_TEMP', reason, `${sentence}${who}`, by, freeTime(pass, out));
+}
+
+/** When all of them are back, if all of them are merely locked. */
+function freeTime(pass: Pass, out: readonly number[]): Millis | null {
+  if (out.length === 0 || out.some((m) => pass.fleet.state(m) !== 'up')) return null;
+  const ends = out.map((m) => allFreeAt(pass.fleet.refs({ kind: 'node', index: m })));
+  return ends.includes(null) ? null : Math.max(...ends.map((at) => at ?? 0));
+}

@@ -1,0 +1,328 @@
+/**
+ * Maintenance tasks as people and programs ask for them (C1): validation, the words of an answer, and which outcome of the
+ * desk is which status. YDB's gRPC service, REST and the command line all go through here.
+ */
+import type { Millis } from '../base/units.ts';
+import { BETTER, type Compat } from './compat.ts';
+import { type Answer, type Desk, priorityProblem } from './desk.ts';
+import { MAX_ACTIONS, MAX_DESCRIPTION_LENGTH, MAX_HOST_LENGTH, MAX_UID_LENGTH } from './limits.ts';
+import { resolve } from './resolve.ts';
+import type { Action, Code, Entry, Mode, Pending, Permission, ReasonCode, Refusal } from './types.ts';
+
+/** YDB's status of an operation; REST maps it to codes of errors. */
+export type TaskStatus = 'SUCCESS' | 'BAD_REQUEST' | 'UNSUPPORTED' | 'UNAVAILABLE' | 'INTERNAL_ERROR';
+
+export interface TaskSpec {
+  readonly uid: string;
+  readonly owner: string;
+  readonly description: string;
+  /** Null: the client named none, or one that does not exist. */
+  readonly mode: Mode | null;
+  readonly priority: number;
+  readonly dryRun: boolean;
+  readonly maxInFlight: number;
+  readonly groups: readonly (readonly Action[])[];
+}
+
+export interface TaskOptions {
+  readonly compat?: Compat;
+  /** Whether `smart` may be asked for. */
+  readonly smart?: boolean;
+  /** Whether one group may hold several actions. */
+  readonly composite?: boolean;
+  readonly priorities?: boolean;
+  /** Whether whoever drains and cordons nodes can be reached to take it back. */
+  readonly tabletsReachable?: boolean;
+}
+
+/** One action in an answer. */
+export interface ActionView {
+  readonly action: Action;
+  readonly status: 'PENDING' | 'PERFORMED' | 'IN_PROGRESS';
+  /** Null: it was not looked at. */
+  readonly reason: ReasonCode | 'OK' | null;
+  readonly details: string;
+  readonly deadline: Millis | null;
+  /** Identity of a granted action; null while it waits, and in a dry run. */
+  readonly id: string | null;
+  readonly at: readonly [group: number, action: number];
+  readonly refusal: Refusal | null;
+}
+
+export interface TaskReply {
+  readonly status: TaskStatus;
+  readonly issues: readonly string[];
+  readonly uid: string;
+  /** One list per group of the answer. */
+  readonly groups: readonly (readonly ActionView[])[];
+  readonly retryAfter: Millis | null;
+  readonly createTime: Millis | null;
+  readonly lastRefreshTime: Millis | null;
+  /** Null: there is no such task. */
+  readonly entry: Entry | null;
+}
+
+const STATUS: Readonly<Record<Code, TaskStatus>> = {
+  ALLOW: 'SUCCESS',
+  ALLOW_PARTIAL: 'SUCCESS',
+  DISALLOW_TEMP: 'SUCCESS',
+  ERROR_TEMP: 'UNAVAILABLE',
+  DISALLOW: 'BAD_REQUEST',
+  WRONG_REQUEST: 'BAD_REQUEST',
+  ERROR: 'BAD_REQUEST',
+  NO_SUCH_HOST: 'BAD_REQUEST',
+  NO_SUCH_DEVICE: 'BAD_REQUEST',
+  NO_SUCH_SERVICE: 'BAD_REQUEST',
+};
+
+const failed = (status: TaskStatus, uid: string, issue: string): TaskReply => ({
+  status,
+  issues: [issue],
+  uid,
+  groups: [],
+  retryAfter: null,
+  createTime: null,
+  lastRefreshTime: null,
+  entry: null,
+});
+
+/** Makes a task and tries all of it at once. Nothing is left behind when it is refused for good (C1.5). */
+export function createTask(desk: Desk, spec: TaskSpec, now: Millis, options: TaskOptions = {}): TaskReply {
+  desk.expire(now);
+  const problem = problemOf(desk, spec, options);
+  if (problem !== null) return failed(problem[0], spec.uid, problem[1]);
+  const composite = spec.groups.length === 1 && (spec.groups[0]?.length ?? 0) > 1;
+  const answer = desk.request(
+    {
+      uid: spec.uid,
+      owner: spec.owner,
+      description: spec.description,
+      mode: spec.mode as Mode,
+      priority: spec.priority,
+      partial: !composite,
+      maxInFlight: spec.maxInFlight,
+      actions: spec.groups.flatMap((group, g) => group.map((action, a) => ({ action, at: [g, a] as const }))),
+      schedule: true,
+      dry: spec.dryRun,
+    },
+    now,
+  );
+  const status = STATUS[answer.code];
+  if (status !== 'SUCCESS') return failed(status, spec.uid, answer.refusal?.message ?? answer.code);
+  return spec.dryRun ? dryReply(spec, answer, composite, now, options) : replyOf(desk, spec.uid, answer);
+}
+
+/** The first thing wrong with a task, in the order YDB looks. */
+function problemOf(desk: Desk, spec: TaskSpec, options: TaskOptions): readonly [TaskStatus, string] | null {
+  if (spec.mode === null) return ['BAD_REQUEST', 'Unknown availability mode'];
+  if (spec.mode === 'smart' && options.smart === false)
+    return ['BAD_REQUEST', 'Unknown availability mode: smart is switched off here'];
+  if (spec.owner === '') return ['BAD_REQUEST', 'Missing user in request'];
+  if (desk.task(spec.uid) !== undefined)
+    return ['BAD_REQUEST', `Maintenance task already exists: ${spec.uid}`];
+  if (spec.uid.length > MAX_UID_LENGTH)
+    return ['BAD_REQUEST', `task_uid is longer than ${MAX_UID_LENGTH} characters`];
+  if (spec.description.length > MAX_DESCRIPTION_LENGTH)
+    return ['BAD_REQUEST', `description is longer than ${MAX_DESCRIPTION_LENGTH} characters`];
+  return groupsProblem(spec, options) ?? actionsProblem(desk, spec, options);
+}
+
+function groupsProblem(spec: TaskSpec, options: TaskOptions): readonly [TaskStatus, string] | null {
+  const { groups } = spec;
+  if (groups.length === 0 || groups.some((group) => group.length === 0))
+    return ['BAD_REQUEST', 'Empty actions'];
+  const many = groups.some((group) => group.length > 1);
+  if (groups.length > 1 && many)
+    return [
+      'UNSUPPORTED',
+      'A task is either a single composite action group or many groups with one action each',
+    ];
+  if (many && options.composite === false)
+    return ['UNSUPPORTED', 'Composite action groups are switched off here'];
+  const count = groups.reduce((sum, group) => sum + group.length, 0);
+  return count > MAX_ACTIONS ? ['BAD_REQUEST', `a task has at most ${MAX_ACTIONS} actions`] : null;
+}
+
+function actionsProblem(
+  desk: Desk,
+  spec: TaskSpec,
+  options: TaskOptions,
+): readonly [TaskStatus, string] | null {
+  const { compat = BETTER } = options;
+  const wrong = priorityProblem(spec.priority, options.priorities !== false);
+  for (const action of spec.groups.flat()) {
+    const { scope, type } = action;
+    if (type !== 'lock' && scope.kind !== 'node')
+      return ['BAD_REQUEST', `Unsupported scope: ${type} takes a node`];
+    if (scope.kind === 'host' && scope.host.length > MAX_HOST_LENGTH)
+      return ['BAD_REQUEST', `host is longer than ${MAX_HOST_LENGTH} characters`];
+  }
+  if (wrong !== null) return ['BAD_REQUEST', wrong];
+  if (compat.hopelessStaysPending) return null;
+  // What is not there will not be there later: better a clear word now than an action that waits for ever.
+  for (const action of spec.groups.flat()) {
+    const target = resolve(desk.fleet, action);
+    if (target.kind === 'none') return ['BAD_REQUEST', target.refusal.message];
+  }
+  return null;
+}
+
+/** Tries the pending rest again (C1.3). */
+export function refreshTask(desk: Desk, uid: string, now: Millis): TaskReply {
+  desk.expire(now);
+  const entry = desk.task(uid);
+  if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
+  const answer = desk.check(entry.id, now);
+  const status = STATUS[answer.code];
+  // The rest of a task waits whatever became of its components: only the switch and a fault are worth an error.
+  if (status === 'UNAVAILABLE')
+    return { ...viewOf(desk, uid), status, issues: [answer.refusal?.message ?? ''] };
+  return replyOf(desk, uid, answer);
+}
+
+/** How a task stands; nothing is tried. */
+export function getTask(desk: Desk, uid: string, now: Millis): TaskReply {
+  desk.expire(now);
+  return viewOf(desk, uid);
+}
+
+/** Identities of all tasks, or of one owner's, in the order they were made. */
+export function listTasks(desk: Desk, owner: string, now: Millis): readonly string[] {
+  desk.expire(now);
+  const uids: string[] = [];
+  for (const entry of desk.entries()) {
+    if (entry.uid !== null && (owner === '' || entry.owner === owner)) uids.push(entry.uid);
+  }
+  return uids;
+}
+
+/** The task goes with everything it holds and wants. */
+export function dropTask(desk: Desk, uid: string, now: Millis, options: TaskOptions = {}): TaskReply {
+  desk.expire(now);
+  const entry = desk.task(uid);
+  if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
+  const undone = entry.held.some((p) => p.action.type !== 'lock');
+  if (undone && options.tabletsReachable === false)
+    return failed(
+      'UNAVAILABLE',
+      uid,
+      'what was drained or cordoned cannot be taken back now: nobody answers who could do it',
+    );
+  desk.drop(entry.id);
+  return { ...failed('SUCCESS', uid, ''), issues: [] };
+}
+
+export interface CompleteReply {
+  readonly status: TaskStatus;
+  readonly issues: readonly string[];
+  readonly actions: readonly { readonly id: string; readonly task: string; readonly status: TaskStatus }[];
+}
+
+/** Gives granted actions back before their deadline: all of them or, when one is unknown, none. */
+export function completeActions(desk: Desk, ids: readonly string[], now: Millis): CompleteReply {
+  desk.expire(now);
+  if (ids.length === 0) return { status: 'BAD_REQUEST', issues: ['Empty actions'], actions: [] };
+  const found = ids.map((id) => desk.permission(id));
+  const missing = ids.filter((_, i) => found[i] === undefined);
+  const issue = `Unknown permission: ${missing.join(', ')}`;
+  if (missing.length > 0) {
+    const actions = ids.map((id) => ({ id, task: '', status: 'BAD_REQUEST' as const }));
+    return { status: 'BAD_REQUEST', issues: [issue], actions };
+  }
+  if (new Set(found.map((p) => p?.owner)).size > 1)
+    return {
+      status: 'UNSUPPORTED',
+      issues: ['Actions of different owners cannot be completed together'],
+      actions: [],
+    };
+  const actions = ids.map((id) => {
+    const entry = desk.entry(desk.permission(id)?.entry ?? '');
+    return { id, task: entry?.uid ?? entry?.id ?? '', status: 'SUCCESS' as const };
+  });
+  for (const id of new Set(ids)) desk.complete(id);
+  return { status: 'SUCCESS', issues: [], actions };
+}
+
+// ── the words of an answer ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** Newly granted first, then what is held from earlier, then what waits. */
+function replyOf(desk: Desk, uid: string, answer: Answer): TaskReply {
+  const entry = desk.task(uid) ?? answer.entry;
+  if (entry === null || entry === undefined) return failed('SUCCESS', uid, '');
+  const fresh = new Set(answer.granted.map((p) => p.id));
+  const views = [
+    ...answer.granted.map(performedView),
+    ...byId(entry.held.filter((p) => !fresh.has(p.id))).map(performedView),
+    ...entry.pending.map(pendingView),
+  ];
+  const retryAfter = answer.granted.length === 0 && entry.pending.length > 0 ? answer.retryAt : null;
+  return { ...base(entry, grouped(views, entry.partial)), retryAfter };
+}
+
+function viewOf(desk: Desk, uid: string): TaskReply {
+  const entry = desk.task(uid);
+  if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
+  const views = [...byId(entry.held).map(performedView), ...entry.pending.map(pendingView)];
+  return base(entry, grouped(views, entry.partial));
+}
+
+function dryReply(
+  spec: TaskSpec,
+  answer: Answer,
+  composite: boolean,
+  now: Millis,
+  options: TaskOptions,
+): TaskReply {
+  const { compat = BETTER } = options;
+  const pending = compat.dryRunHidesPending ? [] : answer.pending.map(pendingView);
+  const views = [...answer.granted.map((p) => ({ ...performedView(p), id: null })), ...pending];
+  return {
+    status: 'SUCCESS',
+    issues: answer.pending.flatMap((p) => p.refusal?.message ?? []),
+    uid: spec.uid,
+    groups: grouped(views, !composite),
+    retryAfter: answer.retryAt,
+    createTime: now,
+    lastRefreshTime: now,
+    entry: null,
+  };
+}
+
+const base = (entry: Entry, groups: readonly (readonly ActionView[])[]): TaskReply => ({
+  status: 'SUCCESS',
+  issues: [],
+  uid: entry.uid ?? entry.id,
+  groups,
+  retryAfter: null,
+  createTime: entry.createdAt,
+  lastRefreshTime: entry.refreshedAt,
+  entry,
+});
+
+const grouped = (views: readonly ActionView[], partial: boolean): readonly (readonly ActionView[])[] =>
+  partial ? views.map((view) => [view]) : views.length === 0 ? [] : [views];
+
+const byId = (held: readonly Permission[]): readonly Permission[] =>
+  [...held].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+
+const performedView = (p: Permission): ActionView => ({
+  action: p.action,
+  status: p.progress === undefined ? 'PERFORMED' : 'IN_PROGRESS',
+  reason: 'OK',
+  details: p.progress === undefined ? '' : `Progress: ${p.progress}%`,
+  deadline: p.deadline,
+  id: p.id,
+  at: p.at,
+  refusal: null,
+});
+
+const pendingView = (p: Pending): ActionView => ({
+  action: p.action,
+  status: 'PENDING',
+  reason: p.refusal?.reason ?? null,
+  details: p.refusal?.message ?? '',
+  deadline: null,
+  id: null,
+  at: p.at,
+  refusal: p.refusal,
+});
