@@ -1,9 +1,10 @@
 /** Shell completion: short scripts that ask this program, so that names of real objects complete too. */
 import type { Command, Option } from 'commander';
 import { BelayError } from '../base/error.ts';
-import { type ApiList, objectPath } from './client.ts';
+import { type ApiList, type ApiObject, objectPath } from './client.ts';
 import { kindOf, makeContext, placeOf } from './context.ts';
 import type { Io } from './io.ts';
+import { statusOf } from './rows.ts';
 
 const SCRIPTS: Readonly<Record<string, string>> = {
   bash: `_belay() {
@@ -34,6 +35,25 @@ export function completionScript(shell: string): string {
 /** Verbs whose first word is a kind and the next ones are names. */
 const KIND_VERBS = new Set(['get', 'describe', 'wait', 'delete', 'events']);
 
+/** Verbs whose first word is the name of an object of one kind. */
+const NAME_VERBS: Readonly<Record<string, string>> = {
+  connect: 'mongodb',
+  restart: 'mongodb',
+  replace: 'mongodb',
+  move: 'mongodb',
+  users: 'mongodb',
+  tls: 'mongodb',
+  'raise-fcv': 'mongodb',
+  suspend: 'mongodb',
+  resume: 'mongodb',
+  on: 'mongodb',
+  off: 'mongodb',
+  operations: 'mongodb',
+  cancel: 'operations',
+};
+/** Of these, verbs whose second word is a member. */
+const MEMBER_VERBS = new Set(['replace', 'move']);
+
 /** What may come next, for the last word; empty when nothing is known. */
 export async function candidates(
   program: Command,
@@ -54,8 +74,13 @@ export async function candidates(
   const given = (name: string): string | undefined =>
     options.find((o) => o.option.attributeName() === name)?.value;
   const from: From = { namespace: given('namespace'), server: given('server'), io };
-  if (command.name() === 'connect')
-    return positional.length === 0 ? fitting(await names('mongodb', from)) : [];
+  const named = NAME_VERBS[command.name()];
+  if (named !== undefined)
+    return positional.length === 0
+      ? fitting(await names(named, from))
+      : MEMBER_VERBS.has(command.name()) && positional.length === 1
+        ? fitting(await members(positional[0] ?? '', from))
+        : [];
   if (!KIND_VERBS.has(command.name())) return [];
   const [kind] = positional;
   if (kind !== undefined) return fitting(await names(kind, from));
@@ -120,7 +145,15 @@ interface From {
 /** A control plane that does not answer at once must not hold up the shell. */
 const NAMES_WITHIN_MILLIS = 800;
 
-async function names(kindName: string, { namespace, server, io }: From): Promise<readonly string[]> {
+const names = async (kindName: string, from: From): Promise<readonly string[]> =>
+  (await listed(kindName, from)).map((object) => object.metadata.name);
+
+async function members(cluster: string, from: From): Promise<readonly string[]> {
+  const object = (await listed('mongodb', from)).find((o) => o.metadata.name === cluster);
+  return object === undefined ? [] : (statusOf(object).members ?? []).map((m) => m.name);
+}
+
+async function listed(kindName: string, { namespace, server, io }: From): Promise<readonly ApiObject[]> {
   try {
     const options = {
       ...(namespace === undefined ? {} : { namespace }),
@@ -136,7 +169,7 @@ async function names(kindName: string, { namespace, server, io }: From): Promise
         signal: AbortSignal.timeout(NAMES_WITHIN_MILLIS),
       },
     );
-    return list.items.map((object) => object.metadata.name);
+    return list.items;
   } catch {
     return [];
   }

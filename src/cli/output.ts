@@ -55,8 +55,8 @@ export function table(
 }
 
 const RED = /^(Degraded|Failed|Unknown)$/;
-const GREEN = /^(Ready|True)$/;
-const YELLOW = /^(Pending|Reconciling|Deleting)$/;
+const GREEN = /^(Ready|True|Succeeded)$/;
+const YELLOW = /^(Pending|Reconciling|Deleting|Waiting|Running|Cancelled)$/;
 
 /** Colours words that say how something stands; the identity without colours. */
 export async function painter(terminal: Terminal): Promise<(cell: string) => string> {

@@ -2,8 +2,9 @@ import type { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { EXIT, exitCodeFor } from './exit.ts';
 import { age, table } from './output.ts';
-import { buildProgram, parseTimeout } from './program.ts';
+import { buildProgram } from './program.ts';
 import { belay } from './testing/rig.ts';
+import { parseTimeout } from './verbKit.ts';
 import { goalTest } from './verbs/wait.ts';
 
 /** Nothing listens there: whatever answers anyway needs no control plane. */
@@ -46,7 +47,7 @@ test.each([
   [['get', 'mongodb/a/b'], 'KIND/NAME'],
   [['get', 'mongodb/a', 'hosts/b'], 'all of one kind'],
   [['get', 'mongodb', '--server', 'ftp://x'], 'is not the address of a control plane'],
-  [['wait', 'mongodb', 'x'], "required option '--for <condition>' not specified"],
+  [['wait', 'mongodb', 'x'], 'what should be waited for?'],
   [['wait', 'mongodb', 'x', '--for', 'Ready', '--timeout', 'soon'], 'Write a duration'],
   [['explain', 'mongodb.spec.member'], 'did you mean members?'],
   [['completion', 'tcsh'], 'shells: bash, zsh, fish'],

@@ -1,26 +1,16 @@
 /** The verbs and their options. Their code is loaded when they run, so that every start is quick. */
 import { Command, Help, InvalidArgumentError, Option } from 'commander';
 import { BelayError } from '../base/error.ts';
-import { type Context, type GlobalOptions, makeContext, OUTPUTS } from './context.ts';
+import { type GlobalOptions, makeContext, OUTPUTS } from './context.ts';
 import { type Io, realIo } from './io.ts';
-
-/** `90`, `90s`, `2m`, `1h`, `500ms` as milliseconds. */
-export function parseTimeout(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text);
-  if (match === null) throw new InvalidArgumentError('Write a duration such as 90s, 2m or 1h.');
-  const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match[2] ?? 's'] ?? 1000;
-  const millis = Number(match[1]) * unit;
-  // Timers of the platform take no more; nobody waits for longer.
-  if (millis > 2 ** 31 - 1) throw new InvalidArgumentError('At most 24 days.');
-  return millis;
-}
+import { operationVerbs } from './operationVerbs.ts';
+import { collect, examples, flag, type MakeVerb, type Options, parseTimeout, text } from './verbKit.ts';
 
 function parseCount(text: string): number {
   if (/^[1-9]\d{0,3}$/.test(text) && Number(text) <= 1000) return Number(text);
   throw new InvalidArgumentError('Write a whole number from 1 to 1000.');
 }
 
-const collect = (value: string, previous: string[]): string[] => [...previous, value];
 const fileOption = (): Option =>
   new Option('-f, --filename <file>', 'file, folder or - for standard input; may be given several times')
     .argParser(collect)
@@ -41,9 +31,6 @@ function withGlobals(command: Command): Command {
     .option('-q, --quiet', 'no progress and no remarks')
     .optionsGroup('Options:');
 }
-
-type Options = Readonly<Record<string, unknown>>;
-type Action = (context: Context, options: Options, words: readonly string[]) => Promise<void> | void;
 
 /** Options of a verb over those given before it. `--no-color` counts wherever it stands. */
 function optionsOf(command: Command): Options {
@@ -85,6 +72,8 @@ export function buildProgram(version: string, io: Io = realIo()): Command {
   lookVerbs(program, verb);
   program.commandsGroup('Change:');
   changeVerbs(program, verb);
+  program.commandsGroup('Operate:');
+  operationVerbs(program, verb);
   program.commandsGroup('Let in:');
   accessVerbs(program, verb, io);
   program.commandsGroup('Without a control plane:');
@@ -116,14 +105,6 @@ const HELP: Partial<Help> = {
 const FOOTER = `
 All verbs take -n NAMESPACE, -o table|wide|json|yaml|name, --server URL, --token TOKEN, --ca-file FILE,
 --no-color and -q, before or behind the verb. Begin with: belay demo   or   belay up --simulate`;
-
-type MakeVerb = (parent: Command, spec: string, description: string, action: Action) => Command;
-
-const examples = (command: Command, ...lines: readonly string[]): Command =>
-  command.addHelpText('after', `\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);
-
-const text = (options: Options, name: string): string | undefined => options[name] as string | undefined;
-const flag = (options: Options, name: string): boolean => options[name] === true;
 
 // ── look ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -162,12 +143,16 @@ function lookVerbs(program: Command, verb: MakeVerb): void {
     .option('-A, --all-namespaces', 'events of all namespaces');
   examples(
     verb(program, 'wait <kind> [names...]', 'wait until something holds', async (c, o, words) =>
-      (await import('./verbs/wait.ts')).waitFor(c, words, String(o['for']), o['timeout'] as number),
+      (await import('./verbs/wait.ts')).waitFor(c, words, text(o, 'for'), o['timeout'] as number),
     )
-      .requiredOption('--for <condition>', 'Ready, condition=NAME[=False], phase=NAME or delete')
+      .option(
+        '--for <condition>',
+        'Ready, condition=NAME[=False], phase=NAME or delete; an operation: its state (default: Succeeded)',
+      )
       .option('--timeout <duration>', 'how long', parseTimeout, 120_000),
     'belay wait mongodb orders --for Ready --timeout 5m',
     'belay wait mongodb orders --for delete',
+    'belay wait operation orders-restart-x7k2 --timeout 10m',
   );
   examples(
     verb(

@@ -29,6 +29,7 @@ function tailOf(member: MemberRow): string {
 
 /** All lines of an object's progress: members, the set, and what is done or waited for now. */
 export function progressLines(object: ApiObject): readonly string[] {
+  if (object.kind === 'Operation') return operationLines(object);
   const status = statusOf(object);
   const members = status.members ?? [];
   const set = status.replicaSets?.[0];
@@ -42,6 +43,25 @@ export function progressLines(object: ApiObject): readonly string[] {
   }
   const now = status.now ?? (status.phase === 'Ready' ? undefined : status.message);
   if (now !== undefined && now !== '') lines.push(`  ${'now'.padEnd(width)}   ${now}`);
+  return lines;
+}
+
+/** Members it is done with, the one it works on, what it waits for and until when. */
+function operationLines(object: ApiObject): readonly string[] {
+  const { state = 'Waiting', message = '', completedMembers = [], ...status } = statusOf(object);
+  const { currentMember, progressPercent, attempts, nextTryAt, cancelRequested } = status;
+  const width = Math.max(5, ...[...completedMembers, currentMember ?? ''].map((m) => m.length));
+  const percent = progressPercent === undefined ? '' : `  ${Math.round(progressPercent)} %`;
+  const stopping = cancelRequested === true && state === 'Running' ? '  (is to be cancelled)' : '';
+  const lines = completedMembers.map((m) => `  ${m.padEnd(width)}   ✔ done`);
+  if (state === 'Running' && currentMember !== undefined)
+    lines.push(`  ${currentMember.padEnd(width)}   · ${message}`);
+  const text = state === 'Running' && currentMember !== undefined ? '' : `   ${message}`;
+  lines.push(`  ${'state'.padEnd(width)}   ${state}${percent}${stopping}${text}`.trimEnd());
+  if (nextTryAt !== undefined && state === 'Running')
+    lines.push(
+      `  ${'again'.padEnd(width)}   at ${nextTryAt.slice(11, 19)} UTC, after ${attempts ?? 1} failed`,
+    );
   return lines;
 }
 
@@ -130,11 +150,11 @@ const gone = ({ kind, name, goal }: FollowOptions): BelayError =>
   });
 
 function timedOut({ kind, name, goal, timeoutMillis }: FollowOptions, last: ApiObject | null): BelayError {
-  const { phase, message, now } = last === null ? {} : statusOf(last);
+  const { phase, message, now, state: stands } = last === null ? {} : statusOf(last);
   const state =
     last === null
       ? 'nothing was seen of it'
-      : `phase ${phase ?? 'Pending'}: ${message ?? now ?? 'no word yet'}`;
+      : `${stands === undefined ? `phase ${phase ?? 'Pending'}` : stands}: ${message ?? now ?? 'no word yet'}`;
   return new BelayError(
     'WaitTimedOut',
     `${goal} was not reached within ${formatDuration(timeoutMillis)}; ${state}`,

@@ -37,6 +37,18 @@ export interface StatusRow {
   readonly warnings?: readonly string[];
   readonly version?: string;
   readonly featureCompatibilityVersion?: string;
+  /** Of an operation. */
+  readonly state?: string;
+  readonly completedMembers?: readonly string[];
+  readonly currentMember?: string;
+  readonly progressPercent?: number;
+  readonly cancellable?: boolean;
+  readonly cancelRequested?: boolean;
+  readonly requestedBy?: string;
+  readonly attempts?: number;
+  readonly nextTryAt?: string;
+  readonly startedAt?: string;
+  readonly finishedAt?: string;
   readonly replicaSets?: readonly {
     readonly name: string;
     readonly stage?: string;
@@ -71,6 +83,11 @@ export function worstLag(object: ApiObject): string {
 /** A lag for people; under a second it is none. */
 export const lag = (millis: number): string => (millis < 1000 ? '0 s' : formatDuration(millis));
 
+const progress = (o: ApiObject): string => {
+  const { progressPercent } = statusOf(o);
+  return progressPercent === undefined ? '–' : `${Math.round(progressPercent)} %`;
+};
+
 const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
   MongoDB: [
     name,
@@ -104,6 +121,20 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     phase,
     { title: 'MESSAGE', wide: true, value: (o) => dash(statusOf(o).message) },
     ageColumn,
+  ],
+  Operation: [
+    name,
+    { title: 'TYPE', value: (o) => dash(o.spec['type']) },
+    {
+      title: 'MONGODB',
+      value: (o) => dash((o.spec['mongodbResourceRef'] as { name?: string } | undefined)?.name),
+    },
+    { title: 'STATE', value: (o) => dash(statusOf(o).state ?? 'Waiting') },
+    { title: 'PROGRESS', value: progress },
+    { title: 'CURRENT', value: (o) => dash(statusOf(o).currentMember) },
+    { title: 'BY', wide: true, value: (o) => dash(statusOf(o).requestedBy) },
+    { title: 'SINCE', value: (o, now) => age(statusOf(o).startedAt ?? o.metadata.creationTimestamp, now) },
+    { title: 'MESSAGE', value: (o) => dash(statusOf(o).message) },
   ],
   Secret: [
     name,

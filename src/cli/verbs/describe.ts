@@ -70,12 +70,33 @@ function headLines(kind: string, object: ApiObject, status: StatusRow, now: numb
       pair('Deleting', `since ${metadata.deletionTimestamp} (${age(metadata.deletionTimestamp, now)} ago)`),
     );
   if (kind === 'MongoDB') lines.push(pair('Type', `${spec['type']}, ${spec['version']}${tlsText(spec)}`));
+  if (kind === 'Operation') return [...lines, ...operationLines(object, status, now)];
   lines.push(pair('Phase', `${status.phase ?? 'Pending'}${status.message ? `: ${status.message}` : ''}`));
   if (status.now !== undefined && status.now !== status.message) lines.push(pair('Now', status.now));
   if (status.connectionString) lines.push(pair('Connect', status.connectionString));
   for (const warning of status.warnings ?? []) lines.push(pair('Warning', warning));
   return lines;
 }
+
+function operationLines(object: ApiObject, status: StatusRow, now: number): readonly string[] {
+  const { state = 'Waiting', message, progressPercent, currentMember, completedMembers = [] } = status;
+  const { requestedBy, startedAt, finishedAt, attempts, nextTryAt, cancelRequested } = status;
+  const at = (time: string): string => `${time} (${age(time, now)} ago)`;
+  const percent = progressPercent === undefined ? '' : `, ${Math.round(progressPercent)} %`;
+  return [
+    pair('State', `${state}${percent}${message ? `: ${message}` : ''}`),
+    ...(currentMember === undefined ? [] : [pair('Current', currentMember)]),
+    ...(completedMembers.length === 0 ? [] : [pair('Completed', completedMembers.join(', '))]),
+    ...(nextTryAt === undefined ? [] : [pair('Next try', `${nextTryAt}, after ${attempts ?? 1} failed`)]),
+    ...(cancelRequested === true ? [pair('Cancel', `asked for by ${canceller(object)}`)] : []),
+    ...(requestedBy === undefined ? [] : [pair('Asked by', requestedBy)]),
+    ...(startedAt === undefined ? [] : [pair('Started', at(startedAt))]),
+    ...(finishedAt === undefined ? [] : [pair('Finished', at(finishedAt))]),
+  ];
+}
+
+const canceller = ({ metadata }: ApiObject): string =>
+  metadata.annotations?.['belay.dev/cancel-requested'] ?? 'deleting it';
 
 function tlsText(spec: Readonly<Record<string, unknown>>): string {
   const mode = (spec['security'] as { tls?: { mode?: string } } | undefined)?.tls?.mode;
@@ -185,9 +206,14 @@ function adviceLines(
   if (blocked !== undefined) advice.push(`  ${blocked.message}`);
   if (kind === 'Host' && (object.status as HostStatus | undefined)?.connected !== true)
     advice.push(`  start its agent there, or let it join:   belay host token ${name}`);
+  if (kind === 'Operation' && status.finishedAt === undefined) {
+    advice.push(`  follow it:   belay wait operation ${name}`);
+    if (status.cancellable !== false && status.cancelRequested !== true)
+      advice.push(`  stop it:   belay cancel ${name}`);
+  }
   if (kind === 'MongoDB' && status.phase === 'Ready') advice.push(`  connect:   belay connect ${name}`);
   if (kind === 'MongoDB' && status.phase === 'Suspended')
-    advice.push(`  bring it back:   apply its document again, with spec.suspend: false or without`);
+    advice.push(`  bring it back:   belay resume ${name}`);
   const again = `belay events ${kind.toLowerCase()} ${name}`;
   if (events.length >= Number(EVENTS)) advice.push(`  more of the story:   ${again}`);
   return advice.length === 0 ? [] : ['What you can do', ...advice];

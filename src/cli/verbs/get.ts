@@ -48,8 +48,13 @@ async function listed(context: Context, kind: ApiKind, options: GetOptions): Pro
   const path = objectPath(kind.plural, options.allNamespaces ? null : placeOf(context, kind));
   // Names of secrets come in one piece and have no labels.
   if (kind.kind === 'Secret') return { kind, objects: (await context.client.get<ApiList>(path)).items };
-  return { kind, objects: await listAll(context.client, path, options.selector) };
+  const objects = await listAll(context.client, path, options.selector);
+  return { kind, objects: kind.kind === 'Operation' ? objects.toSorted(byAge) : objects };
 }
+
+/** What was asked for is a history: the newest last. */
+const byAge = ({ metadata: a }: ApiObject, { metadata: b }: ApiObject): number =>
+  a.creationTimestamp.localeCompare(b.creationTimestamp) || a.name.localeCompare(b.name);
 
 async function print(
   context: Context,

@@ -49,8 +49,17 @@ export async function plan(context: Context, files: readonly string[]): Promise<
   }
   reports.push(...repeatedNames(documents, context.namespace));
   await report(context, reports);
+  await showPlans(context, answers, reports.length > 0);
+}
+
+/** Prints plans and ends with their exit code. */
+export async function showPlans(
+  context: Context,
+  answers: readonly PlanAnswer[],
+  refused = false,
+): Promise<void> {
   await print(context, answers);
-  if (reports.length > 0 || answers.some((a) => a.refusals.length > 0)) throw new Exit(EXIT.refused);
+  if (refused || answers.some((a) => a.refusals.length > 0)) throw new Exit(EXIT.refused);
   if (answers.some((a) => a.steps.length + a.changes.length > 0)) throw new Exit(EXIT.changes);
 }
 

@@ -6,14 +6,22 @@ import { asText } from '../output.ts';
 import { follow } from '../progress.ts';
 import { statusOf } from '../rows.ts';
 
-/** `belay wait KIND NAME --for CONDITION`: `Ready`, `condition=Ready`, `condition=Ready=False`, `phase=Suspended`, `delete`. */
+/**
+ * `belay wait KIND NAME --for CONDITION`: `Ready`, `condition=Ready`, `condition=Ready=False`, `phase=Suspended`, `delete`;
+ * `belay wait operation NAME`: until it has succeeded, or `--for` another state.
+ */
 export async function waitFor(
   context: Context,
   words: readonly string[],
-  goal: string,
+  wanted: string | undefined,
   timeoutMillis: Millis,
 ): Promise<void> {
   const { kind, names } = await targetsOf(words);
+  if (kind.kind === 'Operation' && !/^deleted?$/i.test(wanted ?? '')) {
+    const { waitForOperations } = await import('./operations.ts');
+    return waitForOperations(context, names, wanted ?? 'Succeeded', timeoutMillis);
+  }
+  const goal = wanted ?? missingGoal(kind.plural);
   const reached = goalTest(goal);
   if (names.length === 0)
     throw new BelayError('Usage', `which ${kind.plural}?`, { retry: 'never', fix: 'name at least one' });
@@ -32,6 +40,13 @@ export async function waitFor(
     if (format !== null && object !== null) context.terminal.out(await asText(object, format));
     else context.terminal.out(`${kind.plural}/${name} ${object === null ? 'deleted' : goal}`);
   }
+}
+
+function missingGoal(plural: string): never {
+  throw new BelayError('Usage', 'what should be waited for?', {
+    retry: 'never',
+    fix: `for example: belay wait ${plural} NAME --for Ready   (an operation is waited for without --for)`,
+  });
 }
 
 /**

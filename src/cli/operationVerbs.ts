@@ -1,0 +1,120 @@
+/** The verbs of operations (A13.1) and their options. */
+import type { Command } from 'commander';
+import { collect, examples, flag, type MakeVerb, type Options, parseTimeout, text } from './verbKit.ts';
+import type { Wish } from './verbs/operations.ts';
+
+/** How long an operation is followed when nobody says: the longest is an initial sync. */
+const FOLLOW_DEFAULT = 6 * 3_600_000;
+
+const list = (options: Options, name: string): readonly string[] => options[name] as readonly string[];
+/** Only what was given: the server knows the defaults. */
+const given = (name: string, value: string | undefined): Readonly<Record<string, string>> =>
+  value === undefined ? {} : { [name]: value };
+
+/** Adds them below the program. */
+export function operationVerbs(program: Command, verb: MakeVerb): void {
+  const operation: MakeOperation = (parent, spec, description, wish) =>
+    verb(parent, spec, description, async (c, o, [name = '', ...words]) =>
+      (await import('./verbs/operations.ts')).ask(c, name, wish(o, words), {
+        wait: o['wait'] !== false,
+        plan: flag(o, 'plan'),
+        timeoutMillis: o['timeout'] as number,
+      }),
+    )
+      .option('--no-wait', 'do not follow it')
+      .option('--plan', 'every step it would take; nothing is done')
+      .option('--timeout <duration>', 'how long to follow it (default: 6h)', parseTimeout, FOLLOW_DEFAULT);
+
+  examples(
+    operation(program, 'restart <name>', 'restart members one after the other, the primary last', (o) => ({
+      type: 'Restart',
+      members: list(o, 'member'),
+    })).option('--member <name>', 'only this one; may be given several times', collect, []),
+    'belay restart orders',
+    'belay restart orders --member orders-1 --no-wait',
+    'belay restart orders --plan',
+  );
+  examples(
+    operation(program, 'replace <name> <member>', 'a new member instead of this one', (_, [member = '']) => ({
+      type: 'Replace',
+      member,
+    })),
+    'belay replace orders orders-2',
+  );
+  examples(
+    operation(program, 'move <name> <member>', 'a member to another host', (o, [member = '']) => ({
+      type: 'Move',
+      member,
+      avoidHosts: list(o, 'avoid'),
+      ...given('host', text(o, 'to')),
+    }))
+      .option('--to <host>', 'to this host; else the platform chooses')
+      .option('--avoid <host>', 'not to this host; may be given several times', collect, []),
+    'belay move orders orders-2 --to db4',
+    'belay move orders orders-2 --avoid db3',
+  );
+  rotateVerbs(program, operation);
+  operation(program, 'raise-fcv <name>', 'raise the feature compatibility version', (o) => ({
+    type: 'RaiseFCV',
+    ...given('version', text(o, 'to')),
+  })).option('--to <version>', 'X.Y; else that of the running binaries');
+  operation(program, 'suspend <name>', 'stop all members and keep their data', () => ({ type: 'Suspend' }));
+  operation(program, 'resume <name>', 'start a suspended database', () => ({ type: 'Resume' }));
+  const balancer = program.command('balancer').description('the balancer of a sharded cluster');
+  operation(balancer, 'on <name>', 'let it move chunks', () => ({ type: 'StartBalancer' }));
+  operation(balancer, 'off <name>', 'stop it', () => ({ type: 'StopBalancer' }));
+  recordVerbs(program, verb);
+}
+
+type MakeOperation = (
+  parent: Command,
+  spec: string,
+  description: string,
+  wish: (options: Options, words: readonly string[]) => Wish,
+) => Command;
+
+function rotateVerbs(program: Command, operation: MakeOperation): void {
+  const rotate = program.command('rotate').description('new passwords or certificates');
+  examples(
+    operation(rotate, 'users <name>', 'new passwords of the system users, one after the other', (o) => ({
+      type: 'RotateUsers',
+      users: list(o, 'user'),
+    })).option('--user <name>', 'only this one; may be given several times', collect, []),
+    'belay rotate users orders',
+    'belay rotate users orders --user clusterMonitor',
+  );
+  examples(
+    operation(rotate, 'tls <name>', 'new certificates, one member after the other', () => ({
+      type: 'RotateTLS',
+    })),
+    'belay rotate tls orders',
+  );
+}
+
+function recordVerbs(program: Command, verb: MakeVerb): void {
+  examples(
+    verb(program, 'operations [name]', 'operations asked for, the newest last', async (c, o, [name]) =>
+      (await import('./verbs/operations.ts')).operations(c, name, {
+        watch: flag(o, 'watch'),
+        allNamespaces: flag(o, 'allNamespaces'),
+      }),
+    )
+      .option('-w, --watch', 'go on and print changes as they come')
+      .option('-A, --all-namespaces', 'operations of all namespaces'),
+    'belay operations orders',
+    'belay describe operation orders-restart-x7k2',
+    'belay wait operation orders-restart-x7k2',
+  );
+  verb(
+    program,
+    'cancel <operation>',
+    'stop an operation where it can be left safely',
+    async (c, o, [name = '']) =>
+      (await import('./verbs/operations.ts')).cancel(c, name, {
+        wait: o['wait'] !== false,
+        timeoutMillis: o['timeout'] as number,
+      }),
+  )
+    .option('--no-wait', 'do not wait until it has stopped')
+    .option('--timeout <duration>', 'how long to wait (default: 6h)', parseTimeout, FOLLOW_DEFAULT);
+}
