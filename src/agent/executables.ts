@@ -9,6 +9,9 @@ import { VERSION_TIMEOUT } from './limits.ts';
 const VERSION_LINE = /(?:db|mongos) version v(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?)/;
 const VERSION_FOLDER = /^\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$/;
 
+/** Programs an agent can run. */
+const PRODUCTS = ['mongod', 'mongos'] as const;
+
 export interface Executables {
   /** Product to versions found, newest look. */
   found(): Promise<Readonly<Record<string, readonly string[]>>>;
@@ -46,8 +49,10 @@ export function openExecutables(
   };
   return {
     found: async () => {
-      const mongod = [...(await scan('mongod')).keys()].sort();
-      return mongod.length === 0 ? {} : { mongod };
+      const products = await Promise.all(
+        PRODUCTS.map(async (product) => [product, [...(await scan(product)).keys()].sort()] as const),
+      );
+      return Object.fromEntries(products.filter(([, versions]) => versions.length > 0));
     },
     find: async (product, version) => {
       const byVersion = await scan(product);

@@ -19,6 +19,7 @@ import { ClientPool } from './mongo.ts';
 import { Observer } from './observer.ts';
 import { listenerOf } from './procfs.ts';
 import { renderConfig } from './render.ts';
+import { printOf, servedCertificate } from './served.ts';
 import { readSpace, steadySpace } from './space.ts';
 import { type Goal, type RunPlan, Supervisor } from './supervisor.ts';
 
@@ -182,6 +183,8 @@ export class Member {
       version,
       configVersion: snapshot.configVersion,
       inputs: inputsOf(snapshot, version),
+      certificates: certificatesOf(snapshot),
+      certificatesOnline: snapshot.certificatesOnline,
       limits: snapshot.limits,
       environment: record.environment,
       prepare: async () => {
@@ -198,10 +201,15 @@ export class Member {
     const dataPath = inventory.dataPath(record.volumeId);
     makeFolder(dataPath);
     makeFolder(`${paths.folder}/tls`, 0o700, 'nothing');
-    derivedWriteIfChanged(paths.ca, snapshot.caPem);
-    derivedWriteIfChanged(paths.certificate, snapshot.certificatePem.reveal(), PRIVATE);
+    this.#writeCertificates(snapshot);
     derivedWriteIfChanged(paths.keyFile, snapshot.keyFile.reveal(), PRIVATE);
     derivedWriteIfChanged(paths.config, renderConfig(snapshot, paths, dataPath));
+  }
+
+  #writeCertificates({ caPem, certificatePem }: MemberSnapshot): void {
+    const { paths } = this.#options;
+    derivedWriteIfChanged(paths.ca, caPem);
+    derivedWriteIfChanged(paths.certificate, certificatePem.reveal(), PRIVATE);
   }
 
   #redact(message: string): string {
@@ -226,8 +234,16 @@ export class Member {
     } else if (configVersion !== this.#observedVersion && snapshot) this.#observer.update(snapshot);
     if (configVersion !== this.#observedVersion) {
       this.#observedVersion = configVersion;
-      if (snapshot?.configVersion === configVersion) this.#certificate = certificateOf(snapshot);
+      if (snapshot?.configVersion === configVersion) void this.#lookAtCertificate(snapshot);
     }
+    this.#report();
+  }
+
+  /** What is reported is what the process presents; without TLS, what it would. */
+  async #lookAtCertificate(snapshot: MemberSnapshot): Promise<void> {
+    const served = snapshot.tlsMode === 'disabled' ? null : await servedCertificate(snapshot.port);
+    if (snapshot !== this.#snapshot) return;
+    this.#certificate = served ?? certificateOf(snapshot);
     this.#report();
   }
 
@@ -299,15 +315,42 @@ export class Member {
     const snapshot = this.#snapshot;
     const { pid } = this.#supervisor;
     if (!snapshot || pid === null) {
-      const message = 'the member does not run';
-      return { kind: 'refused', code: null, codeName: 'MemberNotRunning', message, class: 'transient' };
+      return refusedHere('MemberNotRunning', 'the member does not run', 'transient');
     }
     const listener = (): boolean => {
       const owner = listenerOf(snapshot.port, pid);
       return owner === null || owner.pid === null || owner.pid === pid;
     };
     const context = { snapshot, clients: this.#clients, ownsPort: listener };
-    return runCommand(context, command, { ...options, clock: this.#options.clock });
+    const run = (): Promise<CommandOutcome> =>
+      runCommand(context, command, { ...options, clock: this.#options.clock });
+    return command.kind === 'rotateCertificates' ? this.#rotateCertificates(command, snapshot, run) : run();
+  }
+
+  /** Files first, then the server's own command, then the proof: what it presents from now on. */
+  async #rotateCertificates(
+    { configVersion }: Extract<MemberCommand, { kind: 'rotateCertificates' }>,
+    snapshot: MemberSnapshot,
+    run: () => Promise<CommandOutcome>,
+  ): Promise<CommandOutcome> {
+    if (snapshot.configVersion !== configVersion)
+      return refusedHere('StaleSnapshot', `configuration ${configVersion} is not here`, 'transient');
+    this.#writeCertificates(snapshot);
+    const outcome = await run();
+    if (outcome.kind !== 'done') return outcome;
+    const served = await servedCertificate(snapshot.port);
+    if (served === null) return refusedHere('MemberNotRunning', 'the member does not answer', 'transient');
+    if (served.fingerprint !== certificateOf(snapshot)?.fingerprint)
+      return refusedHere(
+        'CertificateNotTaken',
+        'the process still presents another certificate',
+        'permanent',
+      );
+    if (snapshot === this.#snapshot) {
+      this.#certificate = served;
+      this.#supervisor.tookCertificates();
+    }
+    return outcome;
   }
 
   #remember(stepId: string, outcome: Promise<CommandOutcome>): void {
@@ -359,11 +402,25 @@ export class Member {
   }
 }
 
-/** What decides whether a process must be restarted: everything that goes into its files, and nothing else (CRD-11). */
+function refusedHere(
+  codeName: string,
+  message: string,
+  kind: 'transient' | 'permanent',
+): Extract<CommandOutcome, { kind: 'refused' }> {
+  return { kind: 'refused', code: null, codeName, message, class: kind };
+}
+
+/** What a process can be given while it runs. */
+function certificatesOf({ tlsMode, caPem, certificatePem }: MemberSnapshot): string {
+  if (tlsMode === 'disabled') return '';
+  return createHash('sha256').update(`${caPem}\n${certificatePem.reveal()}`).digest('hex');
+}
+
+/** What decides whether a process must be restarted: everything else that goes into its files, and nothing else (CRD-11). */
 function inputsOf(snapshot: MemberSnapshot, version: string): string {
-  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem, restartToken } =
-    snapshot;
-  const secrets = [snapshot.certificatePem.reveal(), snapshot.keyFile.reveal()];
+  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, restartToken } = snapshot;
+  const { configServers } = snapshot;
+  const secrets = [snapshot.keyFile.reveal()];
   const inputs = [
     version,
     port,
@@ -374,9 +431,9 @@ function inputsOf(snapshot: MemberSnapshot, version: string): string {
     replicaSet,
     role,
     limits,
-    caPem,
     secrets,
     ...(restartToken === null ? [] : [restartToken]),
+    ...(configServers === undefined ? [] : [configServers]),
   ];
   return createHash('sha256').update(JSON.stringify(inputs)).digest('hex');
 }
@@ -384,8 +441,7 @@ function inputsOf(snapshot: MemberSnapshot, version: string): string {
 function certificateOf(snapshot: MemberSnapshot): MemberFacts['certificate'] {
   try {
     const { validTo, fingerprint256 } = new X509Certificate(snapshot.certificatePem.reveal());
-    const fingerprint = `sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`;
-    return { notAfter: Date.parse(validTo), fingerprint };
+    return { notAfter: Date.parse(validTo), fingerprint: printOf(fingerprint256) };
   } catch {
     return null;
   }

@@ -7,7 +7,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Document, MongoClient } from 'mongodb';
 import type { Millis } from '../base/units.ts';
-import type { DatabaseFacts, PeerFacts, ReplSetConfig } from '../clusters/facts.ts';
+import type { DatabaseFacts, PeerFacts, ReplSetConfig, RouterFacts } from '../clusters/facts.ts';
 import type { Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
 import { plain } from './commands/members.ts';
@@ -23,6 +23,7 @@ import {
   STATUS_FIRST,
 } from './limits.ts';
 import { codeOf, dropClient, endpointOf, listens, openClient, refusal } from './mongo.ts';
+import { readRouter } from './router.ts';
 import {
   type HelloReading,
   type LagMemory,
@@ -32,6 +33,9 @@ import {
   type StatusReading,
   settleLag,
 } from './reading.ts';
+
+/** A router of which nothing is known yet. */
+const UNREACHED: RouterFacts = { configReachable: false, shards: null, balancer: null, balancing: false };
 
 export interface ObserverOptions {
   readonly clock: Clock;
@@ -54,6 +58,7 @@ interface Seen {
   fcv: string | null;
   authenticated: boolean | null;
   usersExist: boolean | null;
+  router: RouterFacts | null;
 }
 
 /** A client and the newest hello its monitor got. */
@@ -184,6 +189,7 @@ export class Observer {
         fcv: null,
         authenticated: null,
         usersExist: null,
+        router: snapshot.product === 'mongos' ? UNREACHED : null,
       };
       this.#options.answered();
       this.#combine();
@@ -261,13 +267,15 @@ export class Observer {
   }
 
   #loginDue(now: Millis): Millis {
-    return this.#seen?.authenticated === false ? Math.max(0, this.#loginAt - now) : Number.POSITIVE_INFINITY;
+    const due = this.#seen?.authenticated === false || (this.#seen?.router != null && !this.#loggedIn);
+    return due ? Math.max(0, this.#loginAt - now) : Number.POSITIVE_INFINITY;
   }
 
   /** Nothing is going on: either there is no set yet, or all of it is up and we can see it. */
   #quiet(): boolean {
     const seen = this.#seen;
     if (!seen || seen.hello.initiated === false) return true;
+    if (seen.router !== null) return seen.router.configReachable && !seen.router.balancing;
     if (!seen.authenticated || seen.hello.primary === null) return false;
     return (seen.status?.peers ?? []).every(
       (peer) => peer.healthy && /^(PRIMARY|SECONDARY|ARBITER)$/.test(peer.state),
@@ -277,6 +285,11 @@ export class Observer {
   async #read(): Promise<void> {
     const seen = this.#seen;
     if (!seen || !this.#watched) return;
+    if (this.#snapshot?.product === 'mongos') {
+      if (!this.#loggedIn) await this.#logIn(seen);
+      if (this.#loggedIn) await this.#readAsRouterMonitor(seen, this.#watched.client);
+      return;
+    }
     if (!this.#loggedIn) await this.#readAsStranger(seen, this.#watched.client);
     if (!this.#loggedIn && seen.usersExist === true) await this.#logIn(seen);
     if (this.#loggedIn) await this.#readAsMonitor(seen, this.#watched.client);
@@ -310,8 +323,10 @@ export class Observer {
       await this.#bounded(client.db('admin').command({ connectionStatus: 1 }));
     } catch (failure) {
       dropClient(client);
-      if (codeOf(failure) === null) throw failure;
-      seen.authenticated = false;
+      const code = codeOf(failure);
+      if (code === null) throw failure;
+      // A router that cannot ask its config servers knows no users: that says nothing of our password.
+      seen.authenticated = snapshot.product === 'mongos' && code !== 18 ? null : false;
       this.#loginAt = clock.now() + this.#loginWait;
       this.#loginWait = Math.min(LOGIN_RETRY_CAP, this.#loginWait * 2);
       return;
@@ -370,6 +385,17 @@ export class Observer {
     }
   }
 
+  async #readAsRouterMonitor(seen: Seen, client: MongoClient): Promise<void> {
+    try {
+      seen.router = await readRouter((name, command) => this.#bounded(client.db(name).command(command)));
+    } catch (failure) {
+      if (codeOf(failure) === null) throw failure;
+      seen.authenticated = false;
+      seen.router = UNREACHED;
+      this.#logOut();
+    }
+  }
+
   /** It changes only when somebody raises it, so it is asked for rarely. */
   async #readFcv(seen: Seen, client: MongoClient): Promise<void> {
     const now = this.#options.clock.now();
@@ -396,13 +422,15 @@ export class Observer {
       replicaSetId: seen.config ? replicaSetIdOf(seen.config) : null,
       state: hello.state ?? status?.state ?? null,
       term: status?.term ?? null,
-      writablePrimary: hello.writablePrimary,
+      // A router calls itself writable; it is no primary.
+      writablePrimary: seen.router === null && hello.writablePrimary,
       primary: hello.primary,
       peers: hello.initiated ? this.#settlePeers(status?.peers ?? []) : [],
       config: seen.config,
       initialSyncPercent: status?.initialSyncPercent ?? null,
       authenticated: seen.authenticated,
       usersExist: seen.usersExist,
+      ...(seen.router === null ? {} : { router: seen.router }),
     });
   }
 

@@ -37,6 +37,7 @@ const spec = (change: Partial<ServiceSpec> = {}): ServiceSpec => ({
   owner: owner(),
   artifact: { kind: 'belay-agent', version: '0.1.0' },
   prepare: [],
+  product: 'mongod',
   environment: {},
   readiness: [],
   volume: { name: 'data', mountPath: '/data', sizeBytes: null, id: null },

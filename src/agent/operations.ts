@@ -224,7 +224,7 @@ export class Operations {
     }
     if (!sameOwner(record.owner, spec.owner))
       throw conflict(`service ${serviceId} belongs to another member`);
-    await executables.find('mongod', spec.version);
+    await executables.find(spec.product, spec.version);
     this.#checkPort(serviceId, spec.port);
     inventory.putService({
       ...record,

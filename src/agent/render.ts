@@ -12,7 +12,10 @@ type Tree = Record<string, unknown>;
  */
 export function renderConfig(snapshot: MemberSnapshot, paths: ServicePaths, dataPath: string): string {
   const user = nestConfig(snapshot.userConfig);
-  const config = merge(merge(defaults(snapshot), user), managed(snapshot, paths, dataPath));
+  const config =
+    snapshot.product === 'mongos'
+      ? merge(user, managedRouter(snapshot, paths))
+      : merge(merge(defaults(snapshot), user), managed(snapshot, paths, dataPath));
   return stringify(config, { lineWidth: 0 });
 }
 
@@ -22,6 +25,25 @@ function defaults(snapshot: MemberSnapshot): Tree {
 
 function managed(snapshot: MemberSnapshot, paths: ServicePaths, dataPath: string): Tree {
   return {
+    ...common(snapshot, paths),
+    security: { authorization: 'enabled', keyFile: paths.keyFile, clusterAuthMode: 'keyFile' },
+    ...(snapshot.replicaSet === '' ? {} : { replication: { replSetName: snapshot.replicaSet } }),
+    ...clusterRole(snapshot.role),
+    storage: { dbPath: dataPath },
+  };
+}
+
+/** A router keeps no data, and whom it lets in is what its config servers say. */
+function managedRouter(snapshot: MemberSnapshot, paths: ServicePaths): Tree {
+  return {
+    ...common(snapshot, paths),
+    security: { keyFile: paths.keyFile, clusterAuthMode: 'keyFile' },
+    sharding: { configDB: snapshot.configServers ?? '' },
+  };
+}
+
+function common(snapshot: MemberSnapshot, paths: ServicePaths): Tree {
+  return {
     systemLog: { destination: 'file', path: paths.log, logAppend: true, logRotate: 'reopen' },
     processManagement: { fork: false },
     net: {
@@ -30,10 +52,6 @@ function managed(snapshot: MemberSnapshot, paths: ServicePaths, dataPath: string
       unixDomainSocket: { enabled: false },
       tls: tls(snapshot, paths),
     },
-    security: { authorization: 'enabled', keyFile: paths.keyFile, clusterAuthMode: 'keyFile' },
-    ...(snapshot.replicaSet === '' ? {} : { replication: { replSetName: snapshot.replicaSet } }),
-    ...clusterRole(snapshot.role),
-    storage: { dbPath: dataPath },
   };
 }
 
@@ -55,7 +73,7 @@ function tls(snapshot: MemberSnapshot, paths: ServicePaths): Tree {
 }
 
 function clusterRole(role: MemberSnapshot['role']): Tree {
-  if (role === 'replicaSet') return {};
+  if (role === 'replicaSet' || role === 'router') return {};
   return { sharding: { clusterRole: role === 'shardServer' ? 'shardsvr' : 'configsvr' } };
 }
 

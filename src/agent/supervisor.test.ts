@@ -49,6 +49,8 @@ const plan = (executable: string, change: Partial<RunPlan> = {}): RunPlan => ({
   version: '8.0.32-14',
   configVersion: 1,
   inputs: 'a',
+  certificates: '',
+  certificatesOnline: false,
   limits: { memoryBytes: null, cpus: null },
   environment: {},
   prepare: async () => executable,

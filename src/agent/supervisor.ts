@@ -28,6 +28,10 @@ export interface RunPlan {
   readonly version: string;
   readonly configVersion: number;
   readonly inputs: string;
+  /** What its certificates come to; empty without TLS. */
+  readonly certificates: string;
+  /** The running process is told of other certificates (`tookCertificates` follows); otherwise they cost a restart. */
+  readonly certificatesOnline: boolean;
   readonly limits: { readonly memoryBytes: Bytes | null; readonly cpus: number | null };
   readonly environment: Readonly<Record<string, string>>;
   /** Writes configuration, certificates and keyfile, while nothing runs with the old ones; gives the executable's path. */
@@ -48,6 +52,8 @@ interface RunRecord extends ProcessIdentity {
   readonly version: string;
   readonly configVersion: number;
   readonly inputs: string;
+  /** Absent in the notes of earlier agents. */
+  readonly certificates?: string;
   /** It answered once with this snapshot. */
   readonly confirmed: boolean;
 }
@@ -256,17 +262,29 @@ export class Supervisor {
 
   /** An agent of another release may render differently: the version of the snapshot decides, not the rendering. */
   #sameRun(run: RunRecord, plan: RunPlan): boolean {
-    if (run.inputs === plan.inputs) return true;
+    if (run.inputs === plan.inputs) return plan.certificatesOnline || hasCertificates(run, plan);
     return run.configVersion === plan.configVersion && run.version === plan.version && run.confirmed;
   }
 
   /** The running process already is what the newer snapshot wants: it is taken over without a restart. */
   #keep(run: RunRecord, plan: RunPlan): void {
-    if (run.configVersion === plan.configVersion && run.inputs === plan.inputs) return;
-    this.#run = { ...run, configVersion: plan.configVersion, inputs: plan.inputs };
+    const { configVersion, inputs, certificates } = plan;
+    // Not what it should be until it took its certificates.
+    if (run.inputs === inputs && !hasCertificates(run, plan)) return;
+    if (run.configVersion === configVersion && run.inputs === inputs) return;
+    this.#run = { ...run, configVersion, inputs, certificates };
     this.#note(this.#run);
     if (this.#answering) this.#takenOver = plan.configVersion;
     this.#options.changed();
+  }
+
+  /** The running process was seen to present the certificates of the newest goal. */
+  tookCertificates(): void {
+    const goal = this.#goal;
+    if (!this.#run || goal.kind !== 'run') return;
+    this.#run = { ...this.#run, certificates: goal.plan.certificates };
+    this.#note(this.#run);
+    this.#keep(this.#run, goal.plan);
   }
 
   #rest(goal: Exclude<Goal, { kind: 'run' }>): void {
@@ -303,8 +321,9 @@ export class Supervisor {
     }
     const executable = await plan.prepare();
     if (this.#closed) return;
-    const { version, configVersion, inputs } = plan;
-    const intent = { ...UNKNOWN_RUN, since: clock.now(), executable, version, configVersion, inputs };
+    const { version, configVersion, inputs, certificates } = plan;
+    const what = { executable, version, configVersion, inputs, certificates };
+    const intent = { ...UNKNOWN_RUN, since: clock.now(), ...what };
     this.#note(intent);
     const child = launch({
       executable,
@@ -431,3 +450,6 @@ export class Supervisor {
     this.#cancelPoll();
   }
 }
+
+const hasCertificates = (run: RunRecord, plan: RunPlan): boolean =>
+  run.certificates === undefined || run.certificates === plan.certificates;

@@ -105,6 +105,9 @@ export function revealCommand(command: MemberCommand): Revealed {
       return { ...command, as: revealLogin(command.as), users: command.users.map(revealUser) };
     case 'verifyLogin':
     case 'reconfig':
+    case 'rotateCertificates':
+    case 'addShard':
+    case 'setBalancer':
     case 'stepDown':
       return { ...command, as: revealLogin(command.as) };
   }
@@ -126,8 +129,9 @@ const snapshotShape = is.object({
   cluster: is.text,
   member: is.text,
   replicaSet: is.text,
-  role: is.oneOf('replicaSet', 'shardServer', 'configServer'),
-  product: is.oneOf('mongod'),
+  role: is.oneOf('replicaSet', 'shardServer', 'configServer', 'router'),
+  product: is.oneOf('mongod', 'mongos'),
+  configServers: is.optional(is.text),
   version: is.text,
   run: is.oneOf('running', 'stopped'),
   hostname: is.text,
@@ -143,6 +147,7 @@ const snapshotShape = is.object({
   monitor: login,
   hash: is.text,
   restartToken: is.optional(is.nullable(is.text)),
+  certificatesOnline: is.optional(is.truth),
 });
 
 const commandShape = is.byKind({
@@ -163,7 +168,10 @@ const commandShape = is.byKind({
     drop: is.list(is.object({ user: is.text, db: is.text })),
   }),
   verifyLogin: is.object({ as: login }),
+  rotateCertificates: is.object({ as: login, configVersion: is.number }),
   reconfig: is.object({ as: login, config, maxTimeMillis: is.number }),
+  addShard: is.object({ as: login, shard: is.text }),
+  setBalancer: is.object({ as: login, enabled: is.truth, maxTimeMillis: is.number }),
   stepDown: is.object({ as: login, forSeconds: is.number, catchUpSeconds: is.number }),
 });
 
@@ -193,6 +201,7 @@ export function hideSnapshot(value: unknown): MemberSnapshot {
     monitor: hideLogin(open.monitor),
     // A snapshot kept by an agent that did not know of restarts yet.
     restartToken: open.restartToken ?? null,
+    certificatesOnline: open.certificatesOnline ?? false,
   };
 }
 
@@ -213,6 +222,9 @@ export function hideCommand(value: unknown): MemberCommand {
     }
     case 'verifyLogin':
     case 'reconfig':
+    case 'rotateCertificates':
+    case 'addShard':
+    case 'setBalancer':
     case 'stepDown': {
       const plain = open as unknown as { readonly as: Open<Login> };
       return { ...plain, as: hideLogin(plain.as) } as unknown as MemberCommand;
@@ -232,6 +244,7 @@ const serviceSpec = is.object({
   owner: ownerShape,
   artifact: is.map,
   prepare: is.list(is.text),
+  product: is.oneOf('mongod', 'mongos'),
   environment: is.record(is.text),
   readiness: is.list(is.text),
   volume: is.object({

@@ -102,9 +102,11 @@ export function simulatedBuilds(dataDir: string): string {
   for (const { version } of CATALOG) {
     const bin = path.join(folder, version, 'bin');
     mkdirSync(bin, { recursive: true, mode: 0o700 });
-    const link = path.join(bin, 'mongod');
-    rmSync(link, { force: true });
-    symlinkSync(path.join(SIMULATOR_BIN, 'mongod'), link);
+    for (const program of ['mongod', 'mongos']) {
+      const link = path.join(bin, program);
+      rmSync(link, { force: true });
+      symlinkSync(path.join(SIMULATOR_BIN, program), link);
+    }
   }
   return folder;
 }

@@ -3,7 +3,7 @@ import type { DatabaseFacts, MemberFacts, MemberStateName } from './facts.ts';
 import { configFingerprint, goalOf } from './snapshotInputs.ts';
 import { initialState } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
-import type { Desired, MemberState, Observed, ObservedHost, State } from './types.ts';
+import type { Desired, DesiredComponent, MemberState, Observed, ObservedHost, State } from './types.ts';
 
 export const desired = (change: Partial<Desired> = {}, members = 3): Desired => ({
   uid: '11111111-2222-3333-4444-555555555555',
@@ -57,6 +57,7 @@ export const observed = (change: Partial<Observed> = {}): Observed => ({
   hosts: [host('db1'), host('db2'), host('db3')],
   users: [],
   requests: [],
+  authority: null,
   capabilities: {
     publicExposure: false,
     allowlists: false,
@@ -88,8 +89,9 @@ export function placed(want: Desired, change: Partial<MemberState> = {}): State 
         tlsMode: want.tlsMode,
         configHash: configFingerprint(want),
         cacheGb: 0.25,
-        certificateFingerprint: null,
+        certificate: null,
         restartToken: null,
+        loginToken: null,
       },
       ...change,
     })),
@@ -186,3 +188,33 @@ export function seen(
     }),
   });
 }
+
+/** A sharded cluster as wanted: two shards of three, three config servers, two routers unless said otherwise. */
+export const sharded = (
+  change: Partial<Desired> = {},
+  counts: {
+    readonly shards?: number;
+    readonly shard?: number;
+    readonly config?: number;
+    readonly routers?: number;
+  } = {},
+): Desired => {
+  const plain = desired({ type: 'ShardedCluster', name: 'events', ...change }, 0);
+  const component = (members: number): DesiredComponent => ({
+    members: desired({}, members).members,
+    mongodConfig: {},
+    memoryBytes: null,
+    cpus: null,
+    volumeBytes: null,
+  });
+  return {
+    ...plain,
+    sharded: {
+      shardCount: counts.shards ?? 2,
+      shard: component(counts.shard ?? 3),
+      config: component(counts.config ?? 3),
+      router: component(counts.routers ?? 2),
+    },
+    ...change,
+  };
+};

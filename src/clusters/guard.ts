@@ -3,6 +3,7 @@
  * Unknown never agrees.
  */
 import type { Millis } from '../base/units.ts';
+import { hasExpired } from './certificates.ts';
 import type { ConfigMember } from './facts.ts';
 import {
   configOf,
@@ -36,6 +37,8 @@ export interface Refusal {
     | 'WouldLoseMajority'
     | 'NotSecondary'
     | 'NoHeir'
+    | 'RouterNotReady'
+    | 'BalancerRuns'
     | 'VotesChanged';
   readonly detail: string;
 }
@@ -48,7 +51,7 @@ export function guard(
   fresh: Observed,
   desired: Desired,
   state: State,
-  _now: Millis,
+  now: Millis,
   stepId?: string,
 ): Refusal | null {
   if (desired.paused && desired.deleting === null)
@@ -64,6 +67,8 @@ export function guard(
     case 'reload':
     case 'upgrade':
       return guardDisruption(step.member, fresh, desired, state, stepId);
+    case 'rotateCertificate':
+      return guardRotation(step.member, fresh, desired, state, { stepId, now });
     case 'stepDown':
       return guardStepDown(step.member, fresh, state);
     case 'publish':
@@ -77,7 +82,14 @@ export function guard(
       return guardPrimary(step.via, fresh, state);
     case 'applyUser':
     case 'dropUser':
-      return guardPrimary(step.via, fresh, state);
+      return desired.sharded === null
+        ? guardPrimary(step.via, fresh, state)
+        : guardRouter(step.via, fresh, state);
+    case 'addShard':
+      return guardRouter(step.via, fresh, state);
+    case 'stopBalancer':
+    case 'startBalancer':
+      return guardRouter(step.via, fresh, state);
     case 'reconfig':
       return guardReconfig(step, fresh, state);
     case 'deleteRuntime':
@@ -179,10 +191,13 @@ function guardDisruption(
   const view = all.find((v) => v.member.name === member);
   if (view === undefined) return no('NotPlaced', `there is no member ${member}`);
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
-  const other = members.find(
+  const other = all.find(
     (v) => v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading'),
   );
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
+  // A8.3: nothing of a set is worked on while chunks move.
+  if (desired.sharded !== null && view.member.role !== 'router' && state.balancer === null)
+    return no('BalancerRuns', 'the balancer was not stopped yet');
   if (!isHealthy(view, members))
     return view.facts === null ? no('Stale', `nothing is known of ${member}`) : null;
   if (members.length === 1)
@@ -196,6 +211,29 @@ function guardDisruption(
       `healthy voters ${quorum.healthyVoters} of ${quorum.voters}, majority ${quorum.needed}`,
     );
   return null;
+}
+
+/** A9.4: a running process, nobody else under way, and healthy peers unless it is refused by them anyway. */
+function guardRotation(
+  member: string,
+  fresh: Observed,
+  desired: Desired,
+  state: State,
+  { stepId, now }: { readonly stepId: string | undefined; readonly now: Millis },
+): Refusal | null {
+  const stopped = guardInfrastructure(member, desired, state, stepId);
+  if (stopped !== null) return stopped;
+  const all = views(state, fresh);
+  const view = all.find((v) => v.member.name === member);
+  if (view?.facts?.process.kind !== 'running') return no('MemberNotReady', `${member} does not run`);
+  const other = all.find(
+    (v) => v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading'),
+  );
+  if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
+  const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
+  if (members.length === 1 || hasExpired(view.member, now)) return null;
+  const sick = members.find((v) => v !== view && !isHealthy(v, members));
+  return sick === undefined ? null : no('WouldLoseMajority', `${sick.member.name} is not healthy`);
 }
 
 /** S3: to a caught-up electable member only. */
@@ -227,11 +265,22 @@ function guardInitiate(set: string, fresh: Observed, state: State): Refusal | nu
   return null;
 }
 
-function guardPrimary(via: string, fresh: Observed, state: State): Refusal | null {
+function guardRouter(via: string, fresh: Observed, state: State): Refusal | null {
   const all = views(state, fresh);
-  if (replicaSetIds(all, null).length > 1)
+  const router = all.find((v) => v.member.name === via && v.member.role === 'router');
+  return router !== undefined && isHealthy(router, all)
+    ? null
+    : no('RouterNotReady', `router ${via} does not reach the config servers`);
+}
+
+function guardPrimary(via: string, fresh: Observed, state: State): Refusal | null {
+  const set = memberOf(state, via)?.replicaSet;
+  const members = views(state, fresh).filter((v) => v.member.replicaSet === set);
+  if (replicaSetIds(members, null).length > 1)
     return no('NotOwned', 'members of two different sets are seen (INI-06)');
-  return primaryOf(all)?.member.name === via ? null : no('NotPrimary', `${via} is not the primary any more`);
+  return primaryOf(members)?.member.name === via
+    ? null
+    : no('NotPrimary', `${via} is not the primary any more`);
 }
 
 /** S4: asked for, out of service, ours by marker. The agent or platform checks the marker once more on the volume itself. */

@@ -1,4 +1,5 @@
 /** The provider's brain: pure decisions about one cluster. */
+export { certificateNeed, takesOnline } from './certificates.ts';
 export { changeRemarks, type DesiredSource, desiredFrom, remarks, unsupportedFeatures } from './desired.ts';
 export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';

@@ -1,6 +1,7 @@
 /** What the record learns from readings. Pure reducers; they replace every field they own (A2.5, A7.5). */
 import { unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
+import { presentsItsCertificate } from './certificates.ts';
 import type { OperationFacts } from './facts.ts';
 import {
   configRowOf,
@@ -255,7 +256,7 @@ function isBack(view: MemberView, all: readonly MemberView[]): boolean {
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
   const binary =
     view.member.deployedVersion === null || view.database?.binaryVersion === view.member.deployedVersion;
-  return binary && runsItsSnapshot(view) && isHealthy(view, members);
+  return binary && runsItsSnapshot(view) && presentsItsCertificate(view) && isHealthy(view, members);
 }
 
 /** No set knows the member by its port yet, so it may come back with another one. */

@@ -1,5 +1,5 @@
 /** The provider's numbers, each with its reason. Times in milliseconds. */
-import { MINUTE, type Millis, SECOND } from '../base/units.ts';
+import { DAY, MINUTE, type Millis, SECOND } from '../base/units.ts';
 
 /** A3.2: the first retry of a failed infrastructure action. */
 export const RETRY_FIRST: Millis = 30 * SECOND;
@@ -17,6 +17,9 @@ export const REQUEUE_PENDING: Millis = 5 * SECOND;
 export const REQUEUE_CONVERGED: Millis = 30 * SECOND;
 /** S1, A6.3: a secondary further behind does not count as healthy. */
 export const LAG_LIMIT: Millis = 10 * SECOND;
+/** A9.4: certificates of ours are renewed when less than this is left of their life. */
+export const CERTIFICATE_RENEWAL: Millis = 30 * DAY;
+
 /** MongoDB's default port; the first the platform tries. */
 export const FIRST_PORT = 27017;
 /** How long an election after a hand-over of ours may take before a set without a primary is called degraded. */

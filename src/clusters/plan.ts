@@ -21,6 +21,7 @@ import { planOwnership } from './planners/ownership.ts';
 import { blocked, type Planner, type Scene } from './planners/planner.ts';
 import { planDeletion, planSuspend } from './planners/removal.ts';
 import { planRollout } from './planners/rollout.ts';
+import { planBalancer, planShards } from './planners/sharding.ts';
 import { planSystemUsers, planUsers } from './planners/users.ts';
 import type { Decision, Desired, Observed, Plan, State } from './types.ts';
 
@@ -41,9 +42,11 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['initiate', planInitiate],
   ['first user', planFirstUser],
   ['system users', planSystemUsers],
+  ['shards', planShards],
   ['users', planUsers],
   ['membership', planMembership],
   ['retirement', planRetirement],
+  ['balancer', planBalancer],
   ['rollout', planRollout],
   ['health', planHealth],
 ];

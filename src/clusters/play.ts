@@ -1,5 +1,6 @@
 /** A set that plays along, for the tests of planners: steps work, members come back. */
 import { expect } from 'vitest';
+import { modelCertificate } from './certificates.ts';
 import type { DatabaseFacts, MemberStateName, ReplSetConfig } from './facts.ts';
 import { facts, running, seen } from './fixtures.ts';
 import { guard } from './guard.ts';
@@ -10,6 +11,8 @@ import { activatedSnapshot } from './snapshotInputs.ts';
 import { applyOutcome, startStep } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
 import type {
+  ActivatedSnapshot,
+  Authority,
   Desired,
   MemberState,
   Observed,
@@ -69,13 +72,23 @@ export class Play {
         binaryVersion: record.deployedVersion ?? '',
         featureCompatibilityVersion: this.fcv,
       };
-      return { ...m, facts: { ...m.facts, configVersion: record.activated?.configVersion ?? 0, database } };
+      const given = record.activated?.certificate ?? null;
+      const fingerprint = this.presents.get(record.index) ?? given?.fingerprint;
+      const certificate =
+        given === null || fingerprint === undefined ? null : { notAfter: given.notAfter, fingerprint };
+      const { configVersion = 0 } = record.activated ?? {};
+      return { ...m, facts: { ...m.facts, configVersion, database, certificate } };
     });
-    return { ...o, members, requests: this.requests };
+    return { ...o, members, requests: this.requests, authority: this.authority };
   }
   /** Operations asked for. */
   requests: readonly OperationRequest[] = [];
   fcv = '8.0';
+  authority: Authority | null = null;
+  /** Servers that take a certificate only by a restart. */
+  refusesOnline = false;
+  /** Fingerprints that members present, by index; others present what they were given. */
+  readonly presents = new Map<number, string>();
   /** Members whose process ends as soon as it starts, though their agent reports them. */
   crashing = new Set<number>();
 
@@ -107,8 +120,11 @@ export class Play {
     }
     this.infrastructure(step, id);
     const i = 'member' in step ? (this.state.members.find((m) => m.name === step.member)?.index ?? -1) : -1;
-    if (step.kind === 'reload') {
-      const snapshot = activatedSnapshot(this.state, this.desired, step.member, step.configVersion, null);
+    if (step.kind === 'rotateCertificate' && this.refusesOnline) {
+      const outcome = { kind: 'failed', code: 'CertificateNotTaken', message: 'no', retry: 'later' } as const;
+      this.state = applyOutcome(this.state, step, id, outcome, this.now);
+    } else if (step.kind === 'reload' || step.kind === 'rotateCertificate') {
+      const snapshot = this.snapshot(step.member, step.configVersion, id);
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
     }
     if (step.kind === 'upgrade') {
@@ -142,6 +158,11 @@ export class Play {
     );
     const places = modes.map((m) => ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'].indexOf(m));
     expect(Math.max(...places) - Math.min(...places), `S12: ${modes.join()}`).toBeLessThan(2);
+  }
+
+  private snapshot(member: string, configVersion: number, id: string): ActivatedSnapshot {
+    const certificate = modelCertificate(this.state, this.reading(), member, id, this.now);
+    return activatedSnapshot(this.state, this.desired, member, configVersion, certificate);
   }
 
   toTheEnd(limit = 60): string[] {
@@ -196,7 +217,7 @@ export class Play {
     }
     if (step.kind === 'deploy' || step.kind === 'deleteRuntime' || step.kind === 'deleteVolume') succeed({});
     if (step.kind === 'publish') {
-      const snapshot = activatedSnapshot(this.state, this.desired, step.member, step.configVersion, null);
+      const snapshot = this.snapshot(step.member, step.configVersion, id);
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
     }
   }

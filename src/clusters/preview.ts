@@ -4,7 +4,15 @@
  */
 import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
-import type { ConfigMember, DatabaseFacts, MemberFacts, ReplSetConfig, ServiceFacts } from './facts.ts';
+import { modelCertificate } from './certificates.ts';
+import type {
+  ConfigMember,
+  DatabaseFacts,
+  MemberFacts,
+  ReplSetConfig,
+  RouterFacts,
+  ServiceFacts,
+} from './facts.ts';
 import { guard } from './guard.ts';
 import { configOf, views } from './interpret.ts';
 import { advance } from './learn.ts';
@@ -12,7 +20,7 @@ import { plan } from './plan.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
 import { applyOutcome, memberOf, startStep } from './state.ts';
-import { hostPort, memberHost, serviceHostname } from './topology.ts';
+import { hostPort, isRouter, memberHost, serviceHostname } from './topology.ts';
 import type {
   BlockReason,
   Decision,
@@ -20,6 +28,7 @@ import type {
   MemberState,
   Observed,
   ObservedMember,
+  Placement,
   State,
   Step,
   StepOutcome,
@@ -48,9 +57,20 @@ const MAX_ROUNDS = 200;
 
 /** All steps from this reading to the goal. */
 export function preview(observed: Observed, desired: Desired, state: State, now: Millis): Preview {
+  const { steps, refusals, converges } = foresee(observed, desired, state, now);
+  return { steps, refusals, converges };
+}
+
+/** The same, with the world and the record as they would be in the end. */
+export interface Foreseen extends Preview {
+  readonly observed: Observed;
+  readonly state: State;
+}
+
+export function foresee(observed: Observed, desired: Desired, state: State, now: Millis): Foreseen {
   const steps: PreviewStep[] = [];
   // A running cluster has no need to list its services; the model's are what its own steps make and remove.
-  let model: Model = { observed: { ...observed, services: observed.services ?? [] }, state, initiated: null };
+  let model: Model = { observed: { ...observed, services: observed.services ?? [] }, state, initiated: {} };
   let at = now;
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const known = advance(model.state, desired, model.observed, at);
@@ -64,13 +84,16 @@ export function preview(observed: Observed, desired: Desired, state: State, now:
     if (next.act === null) {
       const refusals = next.blocks.map((b) => ({ by: b.by, detail: b.detail, fix: b.fix }));
       return {
+        observed: model.observed,
+        state: known,
         steps,
         refusals,
         converges: next.converged || (desired.suspend && next.waits.length === 0 && refusals.length === 0),
       };
     }
     steps.push(line(steps.length + 1, next.act, known));
-    if (next.act.steps.some((s) => s.kind === 'forget')) return { steps, refusals: [], converges: true };
+    if (next.act.steps.some((s) => s.kind === 'forget'))
+      return { observed: model.observed, state: known, steps, refusals: [], converges: true };
     model = perform({ ...model, state: known }, next.act, desired, at);
     at += 1000;
   }
@@ -80,8 +103,8 @@ export function preview(observed: Observed, desired: Desired, state: State, now:
 interface Model {
   readonly observed: Observed;
   readonly state: State;
-  /** The configuration the modelled set was initiated with. */
-  readonly initiated: ReplSetConfig | null;
+  /** The configuration each modelled set was initiated with, or got since. */
+  readonly initiated: Readonly<Record<string, ReplSetConfig>>;
 }
 
 function line(number: number, act: Extract<Decision, { kind: 'act' }>, state: State): PreviewStep {
@@ -167,7 +190,10 @@ function perform(
       `the guard refuses what the planner planned: ${step.kind}: ${refusal?.detail}`,
     );
     const started = startStep(next.state, step, id, now);
-    const outcome: StepOutcome = { kind: 'done', result: resultOf(step, id, desired, started) };
+    const outcome: StepOutcome = {
+      kind: 'done',
+      result: resultOf(step, id, desired, started, { observed: next.observed, now }),
+    };
     next = world({ ...next, state: applyOutcome(started, step, id, outcome, now) }, step, id, desired);
   });
   return next;
@@ -178,9 +204,11 @@ function resultOf(
   id: string,
   desired: Desired,
   state: State,
+  { observed, now }: { readonly observed: Observed; readonly now: Millis },
 ): Extract<StepOutcome, { kind: 'done' }>['result'] {
-  if (step.kind === 'publish' || step.kind === 'reload') {
-    return { snapshot: activatedSnapshot(state, desired, step.member, step.configVersion, null) };
+  if (step.kind === 'publish' || step.kind === 'reload' || step.kind === 'rotateCertificate') {
+    const certificate = modelCertificate(state, observed, step.member, id, now);
+    return { snapshot: activatedSnapshot(state, desired, step.member, step.configVersion, certificate) };
   }
   if (step.kind === 'reconcileSystemUsers') return { usersHash: systemUsersHash({ desired, state }) };
   return { operationId: id };
@@ -198,14 +226,13 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
   switch (step.kind) {
     case 'import': {
       const record = memberOf(model.state, step.member);
-      const place = { ...step.placement };
-      return succeed({
-        serviceId: `new ${step.member}`,
-        volumeId: record?.volumeId ?? `new ${step.member}`,
-        host: place.host,
-        address: place.address,
-        port: place.port,
-      });
+      const { host, address, port } = step.placement;
+      const [serviceId, volumeId] = [`new ${step.member}`, record?.volumeId ?? `new ${step.member}`];
+      const made = succeed({ serviceId, volumeId, host, address, port });
+      return withService(
+        made,
+        modelService(model.state.uid, step.member, serviceId, step.placement, desired),
+      );
     }
     case 'deploy':
       return succeed({});
@@ -219,26 +246,68 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
     case 'publish':
       return withMembers(model, [step.member], started(model, step.member, step.configVersion, desired));
     case 'reload':
-      return changed(model, step.member, (facts) => ({ ...facts, configVersion: step.configVersion }));
+    case 'rotateCertificate':
+      return changed(model, step.member, (facts) => ({
+        ...facts,
+        configVersion: step.configVersion,
+        certificate: null,
+      }));
     case 'upgrade':
       return changed(succeed({}), step.member, (facts) =>
         facts.database?.kind === 'reachable'
           ? { ...facts, database: { ...facts.database, binaryVersion: step.version } }
           : facts,
       );
+    case 'addShard':
+      return asRouters(model, (router) => ({
+        ...router,
+        shards: [...(router.shards ?? []), { name: step.replicaSet, host: step.shard, draining: false }],
+      }));
+    case 'stopBalancer':
+      return asRouters(model, (router) => ({ ...router, balancer: 'off' }));
+    case 'startBalancer':
+      return asRouters(model, (router) => ({ ...router, balancer: step.enable ? 'full' : 'off' }));
     case 'reconfig':
       return reconfigured(model, step.config);
     case 'stepDown':
       return handedOver(model, step.member);
     case 'initiate':
-      return elected({ ...model, initiated: step.config }, false, desired);
+      return elected(withConfig(model, step.config), step.replicaSet, false, desired);
     case 'createFirstUser':
     case 'reconcileSystemUsers':
-      return elected(model, true, desired);
+      return elected(model, step.replicaSet, true, desired);
     default:
       return model;
   }
 }
+
+/** A runtime as its host would list it. */
+function modelService(
+  clusterUid: string,
+  member: string,
+  id: string,
+  { host, port }: Placement,
+  desired: Desired,
+): ServiceFacts {
+  const hostname = serviceHostname(desired, member);
+  return {
+    id,
+    hostname,
+    host,
+    kind: 'runtime',
+    owner: { installation: 'preview', clusterUid, member, hostname, proof: '' },
+    masked: false,
+    deployed: false,
+    port,
+    dataPath: null,
+    sizeBytes: null,
+  };
+}
+
+const withService = (model: Model, service: ServiceFacts): Model => ({
+  ...model,
+  observed: { ...model.observed, services: [...(model.observed.services ?? []), service] },
+});
 
 function withServices(model: Model, keep: (s: ServiceFacts) => boolean): Model {
   return {
@@ -262,6 +331,26 @@ function withMembers(model: Model, names: readonly string[], facts: MemberFacts 
   return { ...model, observed: { ...model.observed, members: observed } };
 }
 
+const withConfig = (model: Model, config: ReplSetConfig): Model => ({
+  ...model,
+  initiated: { ...model.initiated, [config._id]: config },
+});
+
+/** What every router says from now on. */
+function asRouters(model: Model, change: (router: RouterFacts) => RouterFacts): Model {
+  return model.state.members
+    .filter(isRouter)
+    .reduce(
+      (m, member) =>
+        changed(m, member.name, (facts) =>
+          facts.database?.kind === 'reachable' && facts.database.router !== undefined
+            ? { ...facts, database: { ...facts.database, router: change(facts.database.router) } }
+            : facts,
+        ),
+      model,
+    );
+}
+
 function changed(model: Model, name: string, change: (facts: MemberFacts) => MemberFacts): Model {
   const facts = model.observed.members.find((o) => o.name === name)?.facts;
   return facts ? withMembers(model, [name], change(facts)) : model;
@@ -269,7 +358,7 @@ function changed(model: Model, name: string, change: (facts: MemberFacts) => Mem
 
 /** Every member knows the new configuration; one that joined has synced at once, one that left is alone. */
 function reconfigured(model: Model, config: ReplSetConfig): Model {
-  const replicaSetId = model.state.replicaSets[0]?.replicaSetId ?? 'preview';
+  const replicaSetId = idOf(model, config._id);
   const old = new Map(
     model.observed.members
       .flatMap((m) => (m.facts?.database?.kind === 'reachable' ? m.facts.database.peers : []))
@@ -286,7 +375,7 @@ function reconfigured(model: Model, config: ReplSetConfig): Model {
         message: null,
       },
   );
-  return model.state.members.reduce<Model>(
+  return membersOf(model, config._id).reduce<Model>(
     (m, member) =>
       changed(m, member.name, (facts) => {
         if (facts.database?.kind !== 'reachable') return facts;
@@ -304,13 +393,13 @@ function reconfigured(model: Model, config: ReplSetConfig): Model {
             };
         return { ...facts, database: { ...facts.database, ...joined, config, peers } };
       }),
-    { ...model, initiated: config },
+    withConfig(model, config),
   );
 }
 
 /** The next member of the set that could take over is primary. */
 function handedOver(model: Model, name: string): Model {
-  const order = model.state.members.map((m) => m.name);
+  const order = membersOf(model, memberOf(model.state, name)?.replicaSet ?? '').map((m) => m.name);
   const stays = (member: string): boolean => memberOf(model.state, member)?.stage !== 'removing';
   const heir =
     order.filter((member) => member !== name).find(stays) ?? order[(order.indexOf(name) + 1) % order.length];
@@ -362,10 +451,14 @@ const UNINITIATED: Extract<DatabaseFacts, { kind: 'reachable' }> = {
 };
 
 function started(model: Model, name: string, configVersion: number, desired: Desired): MemberFacts {
-  const known = model.initiated ?? configOf(views(model.state, model.observed));
-  const host = memberHost(memberOf(model.state, name) as MemberState);
+  const member = memberOf(model.state, name) as MemberState;
+  if (isRouter(member)) return startedRouter(model, member, configVersion, desired);
+  const set = member.replicaSet;
+  const own = views(model.state, model.observed).filter((v) => v.member.replicaSet === set);
+  const known = model.initiated[set] ?? configOf(own);
+  const host = memberHost(member);
   const joining = known !== null && !known.members.some((row) => row.host === host);
-  const resumed = model.state.replicaSets.every((r) => r.stage === 'ready') && !joining;
+  const resumed = model.state.replicaSets.some((r) => r.name === set && r.stage === 'ready') && !joining;
   const base: MemberFacts = {
     serviceId: memberOf(model.state, name)?.serviceId ?? name,
     configVersion,
@@ -378,8 +471,47 @@ function started(model: Model, name: string, configVersion: number, desired: Des
   return resumed ? { ...base, database: running(model, name, true, desired) } : base;
 }
 
-function elected(model: Model, users: boolean, desired: Desired): Model {
-  return model.state.members.reduce((m, member) => {
+/** A router finds what its config servers know. */
+function startedRouter(
+  model: Model,
+  member: MemberState,
+  configVersion: number,
+  desired: Desired,
+): MemberFacts {
+  const registered = model.state.replicaSets.filter((r) => r.registered);
+  const router: RouterFacts = {
+    configReachable: true,
+    shards: registered.map((r) => ({ name: r.name, host: r.name, draining: false })),
+    balancer: 'full',
+    balancing: false,
+  };
+  return {
+    serviceId: member.serviceId ?? member.name,
+    configVersion,
+    configError: null,
+    process: { kind: 'running', pid: 1, since: model.observed.at, adopted: false },
+    database: {
+      ...UNINITIATED,
+      initiated: null,
+      state: null,
+      binaryVersion: desired.version,
+      authenticated: true,
+      usersExist: true,
+      router,
+    },
+    certificate: null,
+    volume: null,
+  };
+}
+
+const membersOf = (model: Model, set: string): readonly MemberState[] =>
+  model.state.members.filter((m) => m.replicaSet === set);
+
+const idOf = (model: Model, set: string): string =>
+  model.state.replicaSets.find((r) => r.name === set)?.replicaSetId ?? `preview ${set}`;
+
+function elected(model: Model, set: string, users: boolean, desired: Desired): Model {
+  return membersOf(model, set).reduce((m, member) => {
     const before = m.observed.members.find((o) => o.name === member.name)?.facts;
     if (!before) return m;
     return withMembers(m, [member.name], { ...before, database: running(m, member.name, users, desired) });
@@ -387,16 +519,17 @@ function elected(model: Model, users: boolean, desired: Desired): Model {
 }
 
 function running(model: Model, name: string, users: boolean, desired: Desired): DatabaseFacts {
-  const members = model.state.members;
+  const set = memberOf(model.state, name)?.replicaSet ?? '';
+  const members = membersOf(model, set);
   const first = members[0];
-  const config = model.initiated ?? modelConfig(model.state, desired);
+  const config = model.initiated[set] ?? modelConfig(members, set, desired);
   const isPrimary = first?.name === name;
   return {
     ...UNINITIATED,
     binaryVersion: desired.version,
     initiated: true,
     setName: config._id,
-    replicaSetId: model.state.replicaSets[0]?.replicaSetId ?? 'preview',
+    replicaSetId: idOf(model, set),
     state: isPrimary ? 'PRIMARY' : 'SECONDARY',
     term: 1,
     writablePrimary: isPrimary,
@@ -415,10 +548,10 @@ function running(model: Model, name: string, users: boolean, desired: Desired): 
   };
 }
 
-const modelConfig = (state: State, desired: Desired): ReplSetConfig => ({
-  _id: desired.name,
+const modelConfig = (members: readonly MemberState[], set: string, desired: Desired): ReplSetConfig => ({
+  _id: set,
   version: 1,
-  members: state.members.map(
+  members: members.map(
     (m): ConfigMember => ({
       _id: m.index,
       host: memberHost(m) ?? serviceHostname(desired, m.name),

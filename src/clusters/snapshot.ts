@@ -45,6 +45,8 @@ export interface MemberSnapshot {
   readonly hash: string;
   /** Another value than before: the process restarts even if nothing else changed (A13.2). Null: never asked for. */
   readonly restartToken: string | null;
+  /** Other certificates than those the process runs with reach it by `rotateCertificates`, not by a restart (A9.4). */
+  readonly certificatesOnline: boolean;
 }
 
 /** Users and roles a set must have; passwords travel only inside the command. */
@@ -75,10 +77,26 @@ export type MemberCommand =
       readonly drop: readonly { readonly user: string; readonly db: string }[];
     }
   | { readonly kind: 'verifyLogin'; readonly as: Login }
+  /** The running process takes the certificates of this snapshot; done when it was seen to present them. */
+  | { readonly kind: 'rotateCertificates'; readonly as: Login; readonly configVersion: number }
   | {
       readonly kind: 'reconfig';
       readonly as: Login;
       readonly config: ReplSetConfig;
+      readonly maxTimeMillis: number;
+    }
+  | {
+      /** Through a router. Done when the set is a shard already. */
+      readonly kind: 'addShard';
+      readonly as: Login;
+      /** `set/host:port,…` */
+      readonly shard: string;
+    }
+  /** Through a router: on, or off with the end of a migration waited for. */
+  | {
+      readonly kind: 'setBalancer';
+      readonly as: Login;
+      readonly enabled: boolean;
       readonly maxTimeMillis: number;
     }
   | {
@@ -116,6 +134,8 @@ export interface ServiceSpec {
   readonly owner: OwnerMarker;
   readonly artifact: { readonly kind: 'belay-agent'; readonly version: string };
   readonly prepare: readonly string[];
+  /** The server program the runtime carries. */
+  readonly product: 'mongod' | 'mongos';
   readonly environment: Readonly<Record<string, string>>;
   /** Absolute path of the readiness executable inside the artifact and its arguments. */
   readonly readiness: readonly string[];

@@ -2,7 +2,16 @@
 import { type Bytes, GIB } from '../base/units.ts';
 import type { MemberSnapshot } from './snapshot.ts';
 import { componentOf, memberHost, serviceHostname, untouched } from './topology.ts';
-import type { ActivatedSnapshot, Desired, Goal, MemberRole, MemberState, State, TlsMode } from './types.ts';
+import type {
+  ActivatedSnapshot,
+  Desired,
+  GivenCertificate,
+  Goal,
+  MemberRole,
+  MemberState,
+  State,
+  TlsMode,
+} from './types.ts';
 
 /** A9.6: max(0.25, 0.5·(maxRAM − 0.5)) GB, to two decimals. Without a memory limit: the smallest, so that many members fit one machine. */
 export function cacheGb(desired: { readonly memoryBytes: Bytes | null }): number {
@@ -118,7 +127,7 @@ export function activatedSnapshot(
   desired: Desired,
   member: string,
   configVersion: number,
-  certificateFingerprint: string | null,
+  certificate: GivenCertificate | null,
 ): ActivatedSnapshot {
   const goal = state.goal ?? goalOf(state, desired);
   const record = state.members.find((m) => m.name === member) ?? null;
@@ -127,8 +136,9 @@ export function activatedSnapshot(
     tlsMode: goal.tlsMode,
     configHash: goalHash(goal, record?.role ?? 'replicaSet'),
     cacheGb: cacheGb(componentOf(desired, record?.role ?? 'replicaSet') ?? desired),
-    certificateFingerprint,
+    certificate,
     restartToken: restartToken(state, record),
+    loginToken: record?.activated?.loginToken ?? null,
   };
 }
 
@@ -172,5 +182,6 @@ export function snapshotInputs(
     limits: { memoryBytes: component.memoryBytes, cpus: component.cpus },
     hash: goalHash(goal, member.role),
     restartToken: restartToken(state, member),
+    certificatesOnline: false,
   };
 }

@@ -35,6 +35,7 @@ export function initialState(desired: Desired): State {
     users: [],
     suspended: false,
     secretsDeleted: false,
+    balancer: null,
     operation: null,
     ended: [],
   };
@@ -171,9 +172,14 @@ export function targetOf(step: Step): string {
     case 'upgrade':
     case 'publish':
     case 'reload':
+    case 'rotateCertificate':
     case 'deleteRuntime':
     case 'deleteVolume':
       return step.member;
+    case 'stopBalancer':
+    case 'startBalancer':
+      return 'balancer';
+    case 'addShard':
     case 'reconfig':
     case 'stepDown':
     case 'initiate':
@@ -198,9 +204,20 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       return withReplicaSet(state, step.replicaSet, { initiating: true });
     case 'stepDown':
       return withReplicaSet(state, step.replicaSet, { handedOverAt: now });
+    case 'rotateCertificate':
+      // A version of its own from the intent on: equal versions mean equal content, also after a lost answer (A9.1).
+      return {
+        ...withMember(state, step.member, { stage: 'reloading' }),
+        configVersion: Math.max(state.configVersion, step.configVersion),
+      };
     case 'reload':
       // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
       return withMember(state, step.member, { stage: 'reloading' });
+    case 'stopBalancer':
+      // In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14).
+      return state.balancer === null
+        ? { ...state, balancer: { wasEnabled: step.wasEnabled, confirmed: false } }
+        : state;
     case 'applyUser': {
       // Once it is sent the database may know it: a document that goes before the answer came must not leave it there.
       if (state.users.some((u) => isUser(u, step.user))) return state;
@@ -241,14 +258,22 @@ export function applyOutcome(
   const target = targetOf(step);
   if (outcome.kind === 'failed') {
     const pending = pendingOf(state, target);
-    const known =
-      step.kind === 'initiate' ? withReplicaSet(state, step.replicaSet, { initiating: false }) : state;
+    const known = undone(state, step);
     const cleared = pending?.stepId === stepId ? withoutPending(known, target) : known;
     return withFailure(cleared, step.kind, target, outcome.code, outcome.message, now, outcome.retry);
   }
   const done = applyDone(state, step, stepId, outcome.result);
   // Infrastructure is only started here; its failures are over when the operation was seen to succeed (A2.4).
   return INFRASTRUCTURE.has(step.kind) ? done : withoutRetry(done, step.kind, target);
+}
+
+/** The record after a refusal: nothing came of the step. */
+function undone(state: State, step: Step): State {
+  if (step.kind === 'initiate') return withReplicaSet(state, step.replicaSet, { initiating: false });
+  // It runs as before. What is planned next is planned as for any other member: a primary hands over first.
+  if (step.kind === 'rotateCertificate' && memberOf(state, step.member)?.stage === 'reloading')
+    return withMember(state, step.member, { stage: 'active' });
+  return state;
 }
 
 function applyDone(
@@ -279,13 +304,25 @@ function applyDone(
         configVersion: Math.max(state.configVersion, step.configVersion),
       };
     case 'reload':
+    case 'rotateCertificate':
       return {
-        ...withMember(state, step.member, { activated: result.snapshot ?? null }),
+        // A restart brings the certificate too, whatever was refused before.
+        ...withoutRetry(
+          withMember(state, step.member, { activated: result.snapshot ?? null }),
+          'rotateCertificate',
+          step.member,
+        ),
         configVersion: Math.max(state.configVersion, step.configVersion),
       };
     case 'reconfig':
     case 'stepDown':
       return state; // the set's configuration and its primary are seen, not remembered
+    case 'stopBalancer':
+      return state.balancer === null ? state : { ...state, balancer: { ...state.balancer, confirmed: true } };
+    case 'startBalancer':
+      return { ...state, balancer: null };
+    case 'addShard':
+      return withReplicaSet(state, step.replicaSet, { registered: true });
     case 'initiate':
       return state; // what members say next decides (S6)
     case 'createFirstUser':

@@ -9,7 +9,7 @@ import type {
 import type { Condition, Phase } from '../model/meta.ts';
 import { isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
-import { connectionString, memberHost, stayingMembers } from './topology.ts';
+import { connectionString, memberHost, stayingMembers, wantedMembers } from './topology.ts';
 import type { Decision, Desired, Observed, Plan, State } from './types.ts';
 
 /** A4: an own certificate this close to its end is reported. */
@@ -59,7 +59,7 @@ export function status(input: StatusInput): MongoDBStatus {
     ...(version ? { version } : {}),
     ...(fcv === null ? {} : { featureCompatibilityVersion: fcv }),
     readyMembers: counted(all, state, desired).filter((v) => isHealthy(v, all)).length,
-    totalMembers: desired.members.length,
+    totalMembers: wantedMembers(desired),
     ...(primary === null ? {} : { primary: primary.member.name }),
     members: all.map((v) => memberStatus(v, all, desired, plan)),
     replicaSets: state.replicaSets.map((r) => replicaSetStatus(r.name, r.stage, all)),
@@ -79,7 +79,7 @@ const isStray = ({ member, database }: MemberView, state: State): boolean => {
 function counted(all: readonly MemberView[], state: State, desired: Desired): readonly MemberView[] {
   const names = new Set(
     stayingMembers(state)
-      .slice(0, desired.members.length)
+      .slice(0, wantedMembers(desired))
       .map((m) => m.name),
   );
   return all.filter((v) => names.has(v.member.name));
@@ -122,7 +122,7 @@ function isLeaderless({ state, now }: StatusInput, all: readonly MemberView[]): 
 
 function messageOf(input: StatusInput, phase: Phase, all: readonly MemberView[]): string {
   const { plan, state, desired } = input;
-  if (phase === 'Ready') return `${all.length} of ${desired.members.length} members healthy`;
+  if (phase === 'Ready') return `${all.length} of ${wantedMembers(desired)} members healthy`;
   if (phase === 'Suspended') return 'runtimes removed, volumes and credentials kept; apply again to resume';
   if (phase === 'Degraded') return degraded(all, state);
   const block = plan.blocks[0];

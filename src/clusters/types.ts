@@ -132,9 +132,22 @@ export interface ActivatedSnapshot {
   readonly tlsMode: TlsMode;
   readonly configHash: string;
   readonly cacheGb: number;
-  readonly certificateFingerprint: string | null;
+  /** What it was last given to present, and whom it trusts; null: not known (S12). */
+  readonly certificate: GivenCertificate | null;
   /** The operation that last asked for a restart of this member; a new one is a new reason to restart (A13.2). */
   readonly restartToken: string | null;
+  /** Which passwords its agent was given: those of this rotation (A13.4). Null: of none. */
+  readonly loginToken: string | null;
+}
+
+export interface GivenCertificate {
+  /** SHA-256, hex. */
+  readonly fingerprint: string;
+  readonly notAfter: Millis;
+  /** Fingerprint of the authority that issued it. */
+  readonly issuer: string;
+  /** `Authority.trust` of the bundle that was given along. */
+  readonly trust: string;
 }
 
 export type ReplicaSetStage = 'bootstrap' | 'users' | 'ready';
@@ -219,12 +232,21 @@ export interface State {
   readonly users: readonly AppliedUser[];
   readonly suspended: boolean;
   readonly secretsDeleted: boolean;
+  /** A8.3, S14: we stopped the balancer, or found it off; null: it is nobody's business now. */
+  readonly balancer: BalancerRest | null;
   /** The one operation that runs (A13.6); others wait in the order in which they were asked for. */
   readonly operation: RunningOperation | null;
   /** Operations that ended and whose documents do not say so yet. */
   readonly ended: readonly EndedOperation[];
   /** Keys owned by other parts (backup engine): kept through every save (A2.5). */
   readonly [foreign: string]: unknown;
+}
+
+/** What is remembered from before the balancer was stopped until it is what it was again. */
+export interface BalancerRest {
+  readonly wasEnabled: boolean;
+  /** The stop was answered; before, it may or may not have happened. */
+  readonly confirmed: boolean;
 }
 
 // ── operations (A13.1) ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -239,7 +261,10 @@ export interface OperationRequest {
 }
 
 /** What an operation will do, frozen when it began: later changes of documents do not turn it round (A13.7). */
-export type OperationWork = { readonly kind: 'Restart' };
+export type OperationWork =
+  | { readonly kind: 'Restart' }
+  /** Fingerprints that members had when it began. */
+  | { readonly kind: 'RotateTLS'; readonly before: Readonly<Record<string, string | null>> };
 
 export interface RunningOperation {
   readonly uid: string;
@@ -283,8 +308,22 @@ export interface Observed {
   readonly users: readonly DesiredUser[];
   /** Operations asked for that have not ended, oldest first. */
   readonly requests: readonly OperationRequest[];
+  /** The certificate authority at this moment; null: it could not be read, and nothing is concluded from it. */
+  readonly authority: Authority | null;
   /** Ports taken on each host by services of other clusters. */
   readonly capabilities: Capabilities;
+}
+
+/** The installation's certificate authority as clusters need to know it (S12). */
+export interface Authority {
+  /** Identity of the bundle that everybody is to trust now. */
+  readonly trust: string;
+  /** Fingerprint of the authority that issues now. */
+  readonly issuer: string;
+  /** When that authority ends: nothing it issues lives longer (TLS-05). */
+  readonly notAfter: Millis;
+  /** It is being replaced: whoever's trust is not known has to be given the new one. */
+  readonly rotating: boolean;
 }
 
 export interface ObservedHost {
@@ -326,6 +365,8 @@ export type Step =
   | { readonly kind: 'publish'; readonly member: string; readonly configVersion: number }
   /** A running member takes a new snapshot: its process restarts. Disruptive. */
   | { readonly kind: 'reload'; readonly member: string; readonly configVersion: number }
+  /** A running member gets another certificate or bundle and takes it while it runs (A9.4, A13.5). */
+  | { readonly kind: 'rotateCertificate'; readonly member: string; readonly configVersion: number }
   /** A running member gets another binary: its process restarts. Disruptive. */
   | { readonly kind: 'upgrade'; readonly member: string; readonly version: string }
   /**
@@ -341,6 +382,17 @@ export type Step =
     }
   /** The primary hands over, so that it can be worked on as a secondary (S3). Disruptive: writes pause. */
   | { readonly kind: 'stepDown'; readonly replicaSet: string; readonly member: string }
+  /** A set becomes a shard; harmless when it is one already (A5.3). */
+  | {
+      readonly kind: 'addShard';
+      readonly replicaSet: string;
+      readonly via: string;
+      /** `set/host:port,…` */
+      readonly shard: string;
+    }
+  | { readonly kind: 'stopBalancer'; readonly via: string; readonly wasEnabled: boolean }
+  /** Ends the rest of the balancer; `enable` false: it was off before, so nothing is done to it. */
+  | { readonly kind: 'startBalancer'; readonly via: string; readonly enable: boolean }
   | {
       readonly kind: 'initiate';
       readonly replicaSet: string;
@@ -386,6 +438,12 @@ export type Reason =
   | 'MemberConfigChanged'
   | 'ConfigurationChanged'
   | 'RestartRequested'
+  | 'CertificateRotation'
+  | 'CertificateExpiring'
+  | 'AuthorityChanged'
+  | 'ShardMissing'
+  | 'BalancerRests'
+  | 'BalancerResumes'
   | 'TlsChanged'
   | 'VersionChanged'
   | 'Resuming'
@@ -400,6 +458,8 @@ export type WaitReason =
   | 'ProcessStarting'
   | 'WaitingForPrimary'
   | 'WaitingForMembers'
+  | 'WaitingForRouter'
+  | 'BalancerFinishing'
   | 'SnapshotNotAcknowledged'
   | 'ObservationStale'
   | 'NoHostAvailable'

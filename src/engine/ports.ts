@@ -6,7 +6,7 @@ import type { Secret } from '../base/secret.ts';
 import type { Millis } from '../base/units.ts';
 import type { HostFacts, MemberFacts, OperationFacts, ServiceFacts } from '../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand, MemberSnapshot, ServiceSpec } from '../clusters/snapshot.ts';
-import type { Capabilities } from '../clusters/types.ts';
+import type { Authority, Capabilities } from '../clusters/types.ts';
 
 // ── clock and log ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -257,8 +257,14 @@ export interface Secrets {
 
 /** A certificate authority and what it issues. PEM texts; keys only inside Secrets. */
 export interface CertificateAuthority {
-  /** The bundle everybody trusts. */
+  /** The bundle everybody trusts, as last read. */
   readonly caPem: string;
+  /** The same in the planner's terms. */
+  readonly authority: Authority;
+  /** Reads it again: another control plane may have gone on with its replacement (S12). */
+  refresh(): Promise<void>;
+  /** Fingerprint of the trusted authority that issued a certificate; null: none of them did. */
+  issuerOf(certificatePem: string): string | null;
   issue(request: CertificateRequest): Promise<IssuedCertificate>;
   /** Certifies somebody else's key: only the key is taken from the PKCS#10 request, all words from `request`. `InvalidRequest` (never). */
   sign(

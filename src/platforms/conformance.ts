@@ -35,6 +35,7 @@ const spec = (host: string, change: Partial<ServiceSpec> = {}): ServiceSpec => (
   owner: owner(),
   artifact: { kind: 'belay-agent', version: '0' },
   prepare: [],
+  product: 'mongod',
   environment: {},
   readiness: ['/opt/belay/bin/belay-ready'],
   volume: { name: 'orders-0-data', mountPath: '/data', sizeBytes: null, id: null },

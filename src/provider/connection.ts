@@ -28,6 +28,6 @@ export function userConnectionString(
       ? 'authSource=%24external&authMechanism=MONGODB-X509'
       : `authSource=${encodeUserInfo(user.db)}`;
   const uri = plain.replace('mongodb://', `mongodb://${login}@`);
-  const joined = uri.endsWith('?') || uri.endsWith('/') ? uri : `${uri}&`;
+  const joined = uri.endsWith('/') ? `${uri}?` : `${uri}&`;
   return secret(`${joined}${source}`);
 }

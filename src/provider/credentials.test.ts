@@ -9,7 +9,7 @@ import { openCertificateAuthority } from '../security/ca.ts';
 import { masterKeyFrom } from '../security/seal.ts';
 import { openSecrets } from '../security/secrets.ts';
 import { openMemoryStore } from '../store/memory.ts';
-import { Credentials } from './credentials.ts';
+import { Credentials, type MemberCertificate } from './credentials.ts';
 import { admitted, replicaSet } from './testing/rig.ts';
 
 const UID = 'uid-1';
@@ -30,11 +30,12 @@ async function scene() {
   const secrets = await openSecrets(store, masterKeyFrom(randomBytes(32)));
   const ca = await openCertificateAuthority(secrets, clock, { organization: 'Belay' });
   const requests: CertificateRequest[] = [];
-  const issue = (request: CertificateRequest) => {
+  const issue = ca.issue.bind(ca);
+  ca.issue = (request: CertificateRequest) => {
     requests.push(request);
-    return ca.issue(request);
+    return issue(request);
   };
-  return { clock, secrets, requests, credentials: new Credentials(secrets, { ...ca, issue }) };
+  return { clock, secrets, requests, ca, credentials: new Credentials(secrets, ca) };
 }
 const parsed = (pem: { reveal(): string }): X509Certificate =>
   new X509Certificate(
@@ -62,7 +63,12 @@ test('A9.7 a member’s certificate has every name it is reached by, and O and O
 test('A9.7 A9.4 a certificate is kept until its names change or a month before it ends', async () => {
   const { credentials, clock } = await scene();
   const of = async (d: Desired, address: string, after = 0): Promise<string> =>
-    (await credentials.certificate(d, UID, member(0, address), clock.now() + after)).fingerprint;
+    (await given(d, address, after)).given.fingerprint;
+  const given = async (d: Desired, address: string, after: number): Promise<MemberCertificate> => {
+    const made = await credentials.certificate(d, UID, member(0, address), clock.now() + after);
+    await credentials.promote(UID, 'orders-0', made);
+    return made;
+  };
   const first = await of(desired(), 'db1');
   expect(await of(desired(), 'db1')).toBe(first);
   expect(await of(desired(), 'db1', 334 * DAY)).toBe(first);
@@ -72,6 +78,53 @@ test('A9.7 A9.4 a certificate is kept until its names change or a month before i
   expect(more).not.toBe(moved);
   expect(await of(desired(), 'db9')).toBe(more);
   expect(await of(desired(), 'db9', 340 * DAY)).not.toBe(more);
+});
+
+test('A9.4 A13.5 S10 a successor is staged beside the certificate in use, is one however often it is asked for, and follows it when it was given', async () => {
+  const { credentials, secrets, clock } = await scene();
+  const first = await credentials.certificate(desired(), UID, member(0, 'db1'), clock.now());
+  const using = (certificate: MemberCertificate): MemberState => ({
+    ...member(0, 'db1'),
+    activated: { certificate: certificate.given } as MemberState['activated'],
+  });
+  const next = (target: MemberState) => credentials.certificate(desired(), UID, target, clock.now(), true);
+  const staged = await next(using(first));
+  expect([staged.staged, (await next(using(first))).given]).toEqual([true, staged.given]);
+  expect(staged.given.fingerprint).not.toBe(first.given.fingerprint);
+  // A restart for another reason meanwhile brings what the member has.
+  const other = await credentials.certificate(desired(), UID, using(first), clock.now());
+  expect(other.given).toEqual(first.given);
+  await credentials.promote(UID, 'orders-0', staged);
+  // The control plane died before it wrote down that the member was given it.
+  expect(await next(using(first))).toMatchObject({ staged: false, given: staged.given });
+  expect((await secrets.list(`clusters/${UID}/`)).filter((name) => name.includes('next'))).toEqual([]);
+  expect((await next(using(staged))).given.fingerprint).not.toBe(staged.given.fingerprint);
+});
+
+test('S12 TLS-02 while an authority is replaced, a certificate comes with a bundle that holds its issuer, and every bundle fits the certificates before and after', async () => {
+  const { credentials, ca, clock } = await scene();
+  const give = async (): Promise<MemberCertificate> => {
+    const made = await credentials.certificate(desired(), UID, member(0, 'db1'), clock.now());
+    await credentials.promote(UID, 'orders-0', made);
+    return made;
+  };
+  const steps = [await give()];
+  for (const step of ['introduce', 'switchOver', 'retire'] as const) {
+    await ca[step]();
+    await ca[step]();
+    steps.push(await give());
+  }
+  const trusts = (holder: MemberCertificate, shown: MemberCertificate): boolean =>
+    (holder.caPem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? []).some((pem) =>
+      parsed(shown.pem).verify(new X509Certificate(pem).publicKey),
+    );
+  steps.forEach((a, i) => {
+    expect(trusts(a, a)).toBe(true);
+    const b = steps[i + 1];
+    if (b !== undefined) expect([i, trusts(a, b), trusts(b, a)]).toEqual([i, true, true]);
+  });
+  expect(trusts(steps[3] as MemberCertificate, steps[0] as MemberCertificate)).toBe(false);
+  expect(steps.map((s) => s.caPem.match(/BEGIN/g)?.length)).toEqual([1, 2, 2, 1]);
 });
 
 test('A4.3 a marker is genuine only with the proof made for exactly this member of this cluster', async () => {

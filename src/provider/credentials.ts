@@ -7,7 +7,10 @@ import { BelayError } from '../base/error.ts';
 import type { Secret } from '../base/secret.ts';
 import { DAY, type Millis } from '../base/units.ts';
 import {
+  type Authority,
+  CERTIFICATE_RENEWAL,
   type Desired,
+  type GivenCertificate,
   type Login,
   type MemberState,
   type OwnerMarker,
@@ -20,6 +23,7 @@ import {
   keyFileSecret,
   memberCertificateSecret,
   ownerKeySecret,
+  stagedCertificateSecret,
   systemPasswordSecret,
 } from './names.ts';
 import { type SystemUsername, USER_ADMIN } from './users.ts';
@@ -29,8 +33,6 @@ const KEYFILE_BYTES = 756;
 const PASSWORD_BYTES = 24;
 /** Members' certificates live this long; they are renewed a month before (A9.4). */
 const CERTIFICATE_LIFE: Millis = 365 * DAY;
-/** One that ends sooner than this is not handed out any more. */
-const CERTIFICATE_REMAINDER: Millis = 30 * DAY;
 
 /** Makes a password: URL-safe text, though nothing relies on that (CRD-02). */
 export const newPassword = (): string => randomBytes(PASSWORD_BYTES).toString('base64url');
@@ -38,7 +40,11 @@ export const newPassword = (): string => randomBytes(PASSWORD_BYTES).toString('b
 /** A member's certificate as stored. */
 export interface MemberCertificate {
   readonly pem: Secret<string>;
-  readonly fingerprint: string;
+  /** The bundle that goes with it. */
+  readonly caPem: string;
+  readonly given: GivenCertificate;
+  /** Not its member's yet: `promote` it when the member has it. */
+  readonly staged: boolean;
 }
 
 /** See the head of this file. One per control plane; keeps no secret. */
@@ -51,10 +57,6 @@ export class Credentials {
   constructor(secrets: Secrets, ca: CertificateAuthority) {
     this.#secrets = secrets;
     this.#ca = ca;
-  }
-
-  get caPem(): string {
-    return this.#ca.caPem;
   }
 
   /** A4.1. */
@@ -85,21 +87,54 @@ export class Credentials {
     });
   }
 
+  get authority(): Authority {
+    return this.#ca.authority;
+  }
+
   /**
-   * The member's certificate, issued when there is none, when its names changed (A9.7) or when it is about to end.
-   * Subject O and OU are equal on all members of a cluster, as the server asks of member certificates.
+   * The certificate for a member's next snapshot: the one it has while that is good (names of A9.7, life, issuer), else one
+   * that was staged for it, else a new one, staged. `successor`: the one it runs with is not to be used again. What was
+   * staged takes the old one's place when its member was given it (`promote`). However often it is asked, there is one
+   * successor (S10). Subject O and OU are equal on all members of a cluster, as the server asks of member certificates.
    */
   async certificate(
     desired: Desired,
     uid: string,
     member: MemberState,
     now: Millis,
+    successor = false,
   ): Promise<MemberCertificate> {
+    await this.#ca.refresh();
     const names = certificateNames(desired, member);
-    const stored = await this.#secrets.get(memberCertificateSecret(uid, member.name));
-    if (stored !== null && stillGood(stored, names, now)) {
-      return { pem: stored, fingerprint: fingerprintOf(stored) };
+    const current = await this.#secrets.get(memberCertificateSecret(uid, member.name));
+    const used = member.activated?.certificate?.fingerprint ?? null;
+    const again = current !== null && successor && (used === null || fingerprintOf(current) === used);
+    if (current !== null && !again && this.#isGood(current, names, now)) return this.#given(current, false);
+    if (current === null) {
+      const first = await this.#issue(desired, uid, member, names);
+      await this.#secrets.put(memberCertificateSecret(uid, member.name), first);
+      return this.#given(first, false);
     }
+    const staged = await this.#secrets.get(stagedCertificateSecret(uid, member.name));
+    if (staged !== null && this.#isGood(staged, names, now)) return this.#given(staged, true);
+    const next = await this.#issue(desired, uid, member, names);
+    await this.#secrets.put(stagedCertificateSecret(uid, member.name), next);
+    return this.#given(next, true);
+  }
+
+  /** Its member has it on disk: from now on it is the member's certificate. */
+  async promote(uid: string, member: string, { pem, staged }: MemberCertificate): Promise<void> {
+    if (!staged) return;
+    await this.#secrets.put(memberCertificateSecret(uid, member), pem);
+    await this.#secrets.delete(stagedCertificateSecret(uid, member));
+  }
+
+  async #issue(
+    desired: Desired,
+    uid: string,
+    member: MemberState,
+    names: readonly string[],
+  ): Promise<Secret<string>> {
     const issued = await this.#ca.issue({
       commonName: serviceHostname(desired, member.name),
       organization: 'Belay',
@@ -108,8 +143,32 @@ export class Credentials {
       usages: ['server', 'client'],
       validForMillis: CERTIFICATE_LIFE,
     });
-    await this.#secrets.put(memberCertificateSecret(uid, member.name), issued.combinedPem);
-    return { pem: issued.combinedPem, fingerprint: fingerprintOf(issued.combinedPem) };
+    return issued.combinedPem;
+  }
+
+  #isGood(pem: Secret<string>, names: readonly string[], now: Millis): boolean {
+    const certificate = new X509Certificate(certificatePart(pem));
+    const ends = certificate.validToDate.getTime();
+    // One of an authority that ends soon itself is as good as any (TLS-05).
+    const lasting = ends - now >= CERTIFICATE_RENEWAL || this.#ca.authority.notAfter - ends < DAY;
+    return (
+      lasting &&
+      ends > now &&
+      names.every((name) => covers(certificate, name)) &&
+      this.#ca.issuerOf(certificatePart(pem)) === this.#ca.authority.issuer
+    );
+  }
+
+  #given(pem: Secret<string>, staged: boolean): MemberCertificate {
+    const certificate = new X509Certificate(certificatePart(pem));
+    const { trust, issuer } = this.#ca.authority;
+    const given = {
+      fingerprint: fingerprintOf(pem),
+      notAfter: certificate.validToDate.getTime(),
+      issuer: this.#ca.issuerOf(certificatePart(pem)) ?? issuer,
+      trust,
+    };
+    return { pem, caPem: this.#ca.caPem, given, staged };
   }
 
   // ── ownership ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,12 +215,6 @@ export function certificateNames(desired: Desired, member: MemberState): readonl
     ...desired.certificateDomains,
   ];
   return [...new Set(all)];
-}
-
-function stillGood(pem: Secret<string>, names: readonly string[], now: Millis): boolean {
-  const certificate = new X509Certificate(certificatePart(pem));
-  if (certificate.validToDate.getTime() - now < CERTIFICATE_REMAINDER) return false;
-  return names.every((name) => covers(certificate, name));
 }
 
 const covers = (certificate: X509Certificate, name: string): boolean =>

@@ -6,6 +6,7 @@ import { BelayError, unreachable } from '../base/error.ts';
 import {
   activatedSnapshot,
   type CommandOutcome,
+  certificateNeed,
   type Desired,
   type MemberCommand,
   type MemberSnapshot,
@@ -116,10 +117,18 @@ async function effect(work: Work, step: Step): Promise<Effect> {
     case 'publish':
     case 'reload':
       return publish(work, step.member, step.configVersion);
+    case 'rotateCertificate':
+      return rotateCertificate(work, step.member, step.configVersion);
     case 'reconfig':
       return reconfig(work, step.via, step.config);
     case 'stepDown':
       return stepDown(work, step.member);
+    case 'addShard':
+      return addShard(work, step.via, step.shard);
+    case 'stopBalancer':
+      return setBalancer(work, step.via, false);
+    case 'startBalancer':
+      return step.enable ? setBalancer(work, step.via, true) : done({});
     case 'initiate':
       return command(work, step.via, { kind: 'initiate', config: step.config });
     case 'createFirstUser':
@@ -197,24 +206,46 @@ const notPlaced = (name: string): BelayError =>
 
 // ── snapshots ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-async function publish(work: Work, name: string, configVersion: number): Promise<Effect> {
+async function publish(
+  work: Work,
+  name: string,
+  configVersion: number,
+  certificatesOnline = false,
+): Promise<Effect> {
   const { desired, state, agents, credentials, clock } = work;
   const target = member(work, name);
+  const successor = certificateNeed(state, work.reading, target, clock.now()) !== null;
   const [certificate, keyFile, monitor] = await Promise.all([
-    credentials.certificate(desired, state.uid, target, clock.now()),
+    credentials.certificate(desired, state.uid, target, clock.now(), successor),
     credentials.keyFile(state.uid),
     credentials.login(state.uid, 'clusterMonitor'),
   ]);
   const snapshot: MemberSnapshot = {
     ...snapshotInputs(state, desired, target, configVersion),
-    caPem: credentials.caPem,
+    certificatesOnline,
+    caPem: certificate.caPem,
     certificatePem: certificate.pem,
     keyFile,
     monitor,
   };
   await agents.publish(ref(target), snapshot, work.fence);
-  return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, certificate.fingerprint) });
+  await credentials.promote(state.uid, name, certificate);
+  return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, certificate.given) });
 }
+
+/** A9.4: given as a snapshot, so that it stays through a restart of whatever kind; then taken by the running process. */
+async function rotateCertificate(work: Work, name: string, configVersion: number): Promise<Effect> {
+  const given = await publish(work, name, configVersion, true);
+  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
+  const answer = await run(work, name, { kind: 'rotateCertificates', as, configVersion });
+  if (answer.kind === 'done') return given;
+  const outcome = outcomeOf(answer, {});
+  const never = answer.kind === 'refused' && answer.class !== 'transient';
+  return { outcome: never && outcome.kind === 'failed' ? { ...outcome, ...NOT_TAKEN } : outcome };
+}
+
+/** A definite refusal: the roller goes on with a restart. */
+const NOT_TAKEN = { code: 'CertificateNotTaken', retry: 'later' } as const;
 
 function ref({ name, host, serviceId }: MemberState): MemberRef {
   if (host === null || serviceId === null) throw notPlaced(name);
@@ -275,6 +306,19 @@ async function stepDown(work: Work, name: string): Promise<Effect> {
     forSeconds: STEP_DOWN_SECONDS,
     catchUpSeconds: CATCH_UP_SECONDS,
   });
+}
+
+async function addShard(work: Work, via: string, shard: string): Promise<Effect> {
+  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
+  return command(work, via, { kind: 'addShard', as, shard });
+}
+
+/** How long the end of a migration is waited for in one try; the next pass asks again. */
+const BALANCER_LIMIT = 10_000;
+
+async function setBalancer(work: Work, via: string, enabled: boolean): Promise<Effect> {
+  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
+  return command(work, via, { kind: 'setBalancer', as, enabled, maxTimeMillis: BALANCER_LIMIT });
 }
 
 async function createFirstUser(work: Work, via: string): Promise<Effect> {

@@ -27,6 +27,10 @@ export const memberSecrets = (uid: string, member: string): string => `clusters/
 export const memberCertificateSecret = (uid: string, member: string): string =>
   `${memberSecrets(uid, member)}certificate`;
 
+/** The one that is to follow it: made and kept before anybody is given it (A9.4). */
+export const stagedCertificateSecret = (uid: string, member: string): string =>
+  `${memberSecrets(uid, member)}next-certificate`;
+
 /** Below here lie the secrets that people name in documents. */
 export const NAMED_SECRETS = 'users/';
 /** Secrets that people name in documents: `users/<namespace>/<secret>/<key>`. */

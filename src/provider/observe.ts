@@ -2,8 +2,9 @@
  * One reading of the world around a cluster. Members come from memory; operations, services and users each from their
  * own source, side by side and bounded (A7.1): a source that does not answer spoils nothing of the others.
  */
-import type { Millis } from '../base/units.ts';
+import { DAY, type Millis } from '../base/units.ts';
 import {
+  CERTIFICATE_RENEWAL,
   type Desired,
   type MemberState,
   memberOf,
@@ -81,6 +82,7 @@ export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolea
     userObjects: users,
     operationObjects: wanted,
     requests: wanted.map(requestOf),
+    authority: deps.credentials.authority,
   };
 }
 
@@ -108,13 +110,21 @@ export function basis(deps: ObserveDeps, cluster: Cluster): readonly unknown[] |
     const facts = deps.agents.member({ host, serviceId })?.facts;
     parts.push(facts, report?.facts, report?.connected, deps.informer.get(hostKey(host)));
   }
-  parts.push(...deps.operationIndex.open(object));
+  parts.push(...deps.operationIndex.open(object), ...certificateBasis(deps, state));
   for (const user of deps.userIndex.of(object.metadata)) {
     const fingerprint = deps.userSecrets.known(user);
     if (fingerprint === undefined) return null;
     parts.push(user, fingerprint);
   }
   return parts;
+}
+
+/** Time passes without anybody saying so: what of it matters to certificates, in days (A9.4). */
+function certificateBasis({ credentials, clock }: ObserveDeps, state: State): readonly unknown[] {
+  const { trust, issuer, notAfter } = credentials.authority;
+  const ends = state.members.map((m) => m.activated?.certificate?.notAfter ?? notAfter);
+  const left = Math.floor((Math.min(notAfter, ...ends) - clock.now()) / DAY);
+  return [trust, issuer, left * DAY < CERTIFICATE_RENEWAL ? left : null];
 }
 
 const hostKey = (name: string) => ({ kind: 'Host', namespace: 'default', name });

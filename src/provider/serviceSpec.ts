@@ -1,6 +1,8 @@
 /** A member as a service in words no platform owns (A4.3, A4.8). */
 import {
+  componentOf,
   type Desired,
+  isRouter,
   type MemberState,
   type OwnerMarker,
   type Placement,
@@ -22,6 +24,7 @@ export function serviceSpec(
   agentVersion: string,
 ): ServiceSpec {
   const hostname = serviceHostname(desired, member.name);
+  const { volumeBytes, cpus, memoryBytes } = componentOf(desired, member.role) ?? desired;
   return {
     hostname,
     host: placement.host,
@@ -31,15 +34,16 @@ export function serviceSpec(
     owner,
     artifact: { kind: 'belay-agent', version: agentVersion },
     prepare: preparation(desired.version),
+    product: isRouter(member) ? 'mongos' : 'mongod',
     environment: { ...TELEMETRY_ENV },
     readiness: [`${ARTIFACT_ROOT}/bin/belay-ready`, '--member', member.name],
     volume: {
       name: `${hostname}-data`,
       mountPath: DATA_MOUNT,
-      sizeBytes: desired.volumeBytes,
+      sizeBytes: volumeBytes,
       id: member.volumeId,
     },
-    resources: { cpus: desired.cpus, memoryBytes: desired.memoryBytes },
+    resources: { cpus, memoryBytes },
     version: desired.version,
   };
 }

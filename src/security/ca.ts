@@ -6,6 +6,7 @@ import * as x509 from '@peculiar/x509';
 import { BelayError } from '../base/error.ts';
 import { secret } from '../base/secret.ts';
 import { DAY, HOUR, MINUTE, type Millis } from '../base/units.ts';
+import type { Authority } from '../clusters/types.ts';
 import type {
   CertificateAuthority,
   CertificateRequest,
@@ -19,8 +20,11 @@ type KeyPair = webcrypto.CryptoKeyPair;
 
 x509.cryptoProvider.set(webcrypto);
 
-/** Where the installation's CA is kept: key and certificate, one PEM. */
+/** Where the installation's CA is kept: keys and certificates, one PEM. */
 export const CA_SECRET = 'installation/ca';
+/** One that is about to be introduced; gone when it is. */
+const NEXT_CA_SECRET = 'installation/next-ca';
+const FIRST_NAME = 'Belay CA';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 /** The CA outlives every cluster's usual life; leaves are renewed long before. */
@@ -34,27 +38,147 @@ const LEAST_LIFE: Millis = HOUR;
 const USAGE_OIDS = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' } as const;
 
 /**
- * The installation's certificate authority; made once and kept under `installation/ca` in the sealed store.
- * Leaves are P-256 with random serials; none outlives the CA (TLS-05).
+ * The installation's certificate authority, kept as one row `installation/ca` in the sealed store: made once, and replaced
+ * in steps that are each one write of that row (S12). Leaves are P-256 with random serials; none outlives its authority
+ * (TLS-05). Every issue looks at the row first, so that no control plane issues by an authority that was left.
  */
 export async function openCertificateAuthority(
   secrets: Secrets,
   clock: Clock,
   options: { readonly organization: string },
-): Promise<CertificateAuthority> {
-  const stored = await secrets.ensure(CA_SECRET, () => makeCa(options.organization, clock.now()));
-  const { certificate, key } = await readCa(stored.reveal());
-  const caPem = pemOf(certificate);
-  const complete = (request: CertificateRequest): CertificateRequest => ({
-    ...request,
-    organization: request.organization ?? options.organization,
-  });
-  return {
-    caPem,
-    issue: (request) => issue(certificate, key, complete(request), clock.now()),
-    sign: async (csrPem, request) =>
-      plain(await certify(certificate, key, complete(request), await publicKeyOf(csrPem), clock.now())),
-  };
+): Promise<ReplaceableAuthority> {
+  const stored = await secrets.ensure(CA_SECRET, () => makeCa(options.organization, FIRST_NAME, clock.now()));
+  const authority = new InstallationAuthority(secrets, clock, options.organization);
+  await authority.take(stored.reveal());
+  return authority;
+}
+
+/**
+ * How far the replacement of an authority is. `stable`: one is trusted and issues · `introduced`: two are trusted, the old
+ * one issues · `switched`: two are trusted, the new one issues.
+ */
+export type AuthorityPhase = 'stable' | 'introduced' | 'switched';
+
+/** An authority that can be replaced by another, phase by phase. Whether the next phase may come is not decided here. */
+export interface ReplaceableAuthority extends CertificateAuthority {
+  readonly phase: AuthorityPhase;
+  /** `stable` → `introduced`: a new one is made and trusted besides. Elsewhere: nothing (S10). */
+  introduce(): Promise<void>;
+  /** `introduced` → `switched`: from now on the new one issues. */
+  switchOver(): Promise<void>;
+  /** `switched` → `stable`: the old one is trusted no more. */
+  retire(): Promise<void>;
+}
+
+interface KeptAuthority {
+  readonly certificate: x509.X509Certificate;
+  readonly key: Key;
+  readonly pem: string;
+}
+
+class InstallationAuthority implements ReplaceableAuthority {
+  readonly #secrets: Secrets;
+  readonly #clock: Clock;
+  readonly #organization: string;
+  #row = '';
+  #issuing: KeptAuthority | null = null;
+  #next: KeptAuthority | null = null;
+  #left: readonly x509.X509Certificate[] = [];
+  caPem = '';
+  authority: Authority = { trust: '', issuer: '', notAfter: 0, rotating: false };
+
+  constructor(secrets: Secrets, clock: Clock, organization: string) {
+    this.#secrets = secrets;
+    this.#clock = clock;
+    this.#organization = organization;
+  }
+
+  get phase(): AuthorityPhase {
+    return this.#next !== null ? 'introduced' : this.#left.length > 0 ? 'switched' : 'stable';
+  }
+
+  async refresh(): Promise<void> {
+    const stored = await this.#secrets.get(CA_SECRET);
+    if (stored !== null) await this.take(stored.reveal());
+  }
+
+  /** Key and certificate of the one that issues, then of one that is to follow, then certificates of one that was left. */
+  async take(row: string): Promise<void> {
+    if (row === this.#row) return;
+    const { own, others } = await readRow(row);
+    const [issuing, next = null] = own;
+    if (issuing === undefined) throw damaged();
+    const trusted = [...own.map((kept) => kept.certificate), ...others];
+    const prints = trusted.map((certificate) => fingerprintOf(certificate.rawData));
+    this.#row = row;
+    this.#issuing = issuing;
+    this.#next = next;
+    this.#left = others;
+    this.caPem = trusted.map(pemOf).join('');
+    this.authority = {
+      trust: createHash('sha256')
+        .update([...prints].sort().join())
+        .digest('hex'),
+      issuer: prints[0] as string,
+      notAfter: issuing.certificate.notAfter.getTime(),
+      rotating: trusted.length > 1,
+    };
+  }
+
+  issuerOf(certificatePem: string): string | null {
+    const certificate = parse(certificateBlock(certificatePem));
+    const trusted = this.caPem.match(CERTIFICATES) ?? [];
+    const issuer = trusted.map(parse).find((ca) => certificate.verify(ca.publicKey));
+    return issuer === undefined ? null : fingerprintOf(issuer.raw);
+  }
+
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const { certificate, key } = await this.#current();
+    return issue(certificate, key, this.#complete(request), this.#clock.now());
+  }
+
+  async sign(csrPem: string, request: CertificateRequest): Promise<ReturnType<typeof plain>> {
+    const { certificate, key } = await this.#current();
+    const publicKey = await publicKeyOf(csrPem);
+    return plain(await certify(certificate, key, this.#complete(request), publicKey, this.#clock.now()));
+  }
+
+  async #current(): Promise<KeptAuthority> {
+    await this.refresh();
+    if (this.#issuing === null) throw damaged();
+    return this.#issuing;
+  }
+
+  #complete(request: CertificateRequest): CertificateRequest {
+    return { ...request, organization: request.organization ?? this.#organization };
+  }
+
+  async introduce(): Promise<void> {
+    const issuing = await this.#current();
+    if (this.phase !== 'stable') return;
+    // Two control planes that begin at once make one and the same.
+    const name = `${FIRST_NAME} ${randomBytes(4).toString('hex')}`;
+    const make = (): Promise<string> => makeCa(this.#organization, name, this.#clock.now());
+    const next = await this.#secrets.ensure(NEXT_CA_SECRET, make);
+    await this.#replace(issuing.pem + next.reveal());
+    await this.#secrets.delete(NEXT_CA_SECRET);
+  }
+
+  async switchOver(): Promise<void> {
+    const old = await this.#current();
+    if (this.#next === null) return;
+    await this.#replace(this.#next.pem + pemOf(old.certificate));
+  }
+
+  async retire(): Promise<void> {
+    const issuing = await this.#current();
+    if (this.phase === 'switched') await this.#replace(issuing.pem);
+  }
+
+  async #replace(row: string): Promise<void> {
+    await this.#secrets.put(CA_SECRET, secret(row));
+    await this.take(row);
+  }
 }
 
 /** The key of a request whose signature proves that the sender has its private half. `InvalidRequest` (never). */
@@ -71,11 +195,11 @@ async function publicKeyOf(csrPem: string): Promise<Key> {
   });
 }
 
-async function makeCa(organization: string, now: Millis): Promise<string> {
+async function makeCa(organization: string, commonName: string, now: Millis): Promise<string> {
   const keys = await newKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     serialNumber: newSerial(),
-    name: nameOf({ O: organization, CN: 'Belay CA' }),
+    name: nameOf({ O: organization, CN: commonName }),
     notBefore: new Date(now - BACKDATE),
     notAfter: new Date(now + CA_LIFE),
     signingAlgorithm: ALGORITHM,
@@ -90,25 +214,51 @@ async function makeCa(organization: string, now: Millis): Promise<string> {
   return (await privatePem(keys.privateKey)) + pemOf(certificate);
 }
 
-async function readCa(pem: string): Promise<{ certificate: x509.X509Certificate; key: Key }> {
+const BLOCKS = /-----BEGIN ([A-Z ]+)-----[\s\S]+?-----END \1-----/g;
+const CERTIFICATES = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g;
+
+/** Every key belongs to the certificate behind it; certificates without one are trusted only. */
+async function readRow(
+  row: string,
+): Promise<{ readonly own: readonly KeptAuthority[]; readonly others: readonly x509.X509Certificate[] }> {
+  const own: KeptAuthority[] = [];
+  const others: x509.X509Certificate[] = [];
+  let keyPem: string | null = null;
   try {
-    const { keyPem, certificatePem } = splitCombined(pem);
-    const der = x509.PemConverter.decode(keyPem)[0] as ArrayBuffer;
-    const key = await webcrypto.subtle.importKey('pkcs8', der, ALGORITHM, false, ['sign']);
-    return { certificate: new x509.X509Certificate(certificatePem), key };
+    for (const block of row.match(BLOCKS) ?? []) {
+      if (block.includes('PRIVATE KEY-----')) keyPem = block;
+      else if (keyPem === null) others.push(new x509.X509Certificate(block));
+      else {
+        own.push({ ...(await readCa(keyPem, block)), pem: `${keyPem}\n${block}\n` });
+        keyPem = null;
+      }
+    }
   } catch (cause) {
-    throw new BelayError(
-      'CertificateAuthorityDamaged',
-      `the sealed secret ${CA_SECRET} is not a key and a certificate`,
-      {
-        retry: 'never',
-        fix: 'Restore the store from a backup.',
-        // The cause could quote the key (S8).
-        cause: cause instanceof BelayError ? cause : undefined,
-      },
-    );
+    throw damaged(cause);
   }
+  return { own, others };
 }
+
+async function readCa(
+  keyPem: string,
+  certificatePem: string,
+): Promise<{ certificate: x509.X509Certificate; key: Key }> {
+  const der = x509.PemConverter.decode(keyPem)[0] as ArrayBuffer;
+  const key = await webcrypto.subtle.importKey('pkcs8', der, ALGORITHM, false, ['sign']);
+  return { certificate: new x509.X509Certificate(certificatePem), key };
+}
+
+const damaged = (cause?: unknown): BelayError =>
+  new BelayError(
+    'CertificateAuthorityDamaged',
+    `the sealed secret ${CA_SECRET} is not a key and a certificate`,
+    {
+      retry: 'never',
+      fix: 'Restore the store from a backup.',
+      // The cause could quote the key (S8).
+      cause: cause instanceof BelayError ? cause : undefined,
+    },
+  );
 
 async function issue(
   ca: x509.X509Certificate,
@@ -249,9 +399,7 @@ export interface CertificateFacts {
 
 /** Reads the first certificate of a PEM text, which may hold a key as well. `InvalidCertificate` (never). */
 export function inspectCertificate(pem: string): CertificateFacts {
-  const block = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem)?.[0];
-  if (block === undefined) throw invalid('there is no certificate in it');
-  const certificate = parse(block);
+  const certificate = parse(certificateBlock(pem));
   const names = (certificate.subjectAltName ?? '').split(', ');
   const ofType = (type: string): string[] =>
     names.filter((name) => name.startsWith(`${type}:`)).map((name) => name.slice(type.length + 1));
@@ -266,6 +414,12 @@ export function inspectCertificate(pem: string): CertificateFacts {
     fingerprint: fingerprintOf(certificate.raw),
     isCa: certificate.ca,
   };
+}
+
+function certificateBlock(pem: string): string {
+  const [block] = pem.match(CERTIFICATES) ?? [];
+  if (block === undefined) throw invalid('there is no certificate in it');
+  return block;
 }
 
 const rfc2253 = (lines: string): string => lines.split('\n').reverse().join(',');

@@ -3,9 +3,11 @@ import type { Millis } from '../../base/units.ts';
 import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
 import type { Clock } from '../../engine/ports.ts';
 import { mayHaveHappened, refusal } from '../mongo.ts';
+import { rotateCertificates } from './certificates.ts';
 import { type CommandContext, tryLogin } from './context.ts';
 import { initiate } from './initiate.ts';
 import { reconfig, stepDown } from './members.ts';
+import { addShard, setBalancer } from './sharding.ts';
 import { createFirstUser, reconcileUsers } from './users.ts';
 
 /**
@@ -63,7 +65,13 @@ function dispatch(context: CommandContext, command: MemberCommand): Promise<Comm
       return tryLogin(context, command.as);
     case 'reconfig':
       return reconfig(context, command);
+    case 'rotateCertificates':
+      return rotateCertificates(context, command);
     case 'stepDown':
       return stepDown(context, command);
+    case 'addShard':
+      return addShard(context, command);
+    case 'setBalancer':
+      return setBalancer(context, command);
   }
 }

@@ -184,6 +184,7 @@ export const specOf = (member: string, port: number): ServiceSpec => ({
   owner: ownerOf(member),
   artifact: { kind: 'belay-agent', version: '0.1.0' },
   prepare: [],
+  product: 'mongod',
   environment: {},
   readiness: [],
   volume: { name: `${member}-data`, mountPath: '/data', sizeBytes: null, id: null },
@@ -205,6 +206,7 @@ export async function makeMember(
   const snapshot: MemberSnapshot = {
     configVersion: 1,
     restartToken: null,
+    certificatesOnline: false,
     clusterUid: 'uid-1',
     cluster: 'default/orders',
     member,

@@ -8,17 +8,17 @@ import { views } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
 import type { Desired, EndedOperation, Observed, OperationRequest, State } from '../types.ts';
 import { RESTART } from './restart.ts';
+import { ROTATE_TLS } from './rotateTls.ts';
 import type { OperationRule } from './rule.ts';
 
 /** The rules there are; admission refuses other types. */
-const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = { Restart: RESTART };
+const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
+  Restart: RESTART,
+  RotateTLS: ROTATE_TLS,
+};
 
 /** Types of operations that can be asked for. */
 export const OPERATION_TYPES = Object.keys(RULES) as readonly OperationType[];
-
-/** Whether members may neither be added nor removed now, because of an operation that runs (A13.6). */
-export const holdsMembership = (state: State): boolean =>
-  state.operation !== null && RULES[state.operation.type]?.movesMembers === false;
 
 /** Why an operation can never be done as it is asked for, in one sentence; null when it can. */
 export function operationRefusal(scene: Omit<Scene, 'all'>, request: OperationRequest): string | null {
@@ -26,6 +26,10 @@ export function operationRefusal(scene: Omit<Scene, 'all'>, request: OperationRe
   if (rule === undefined) return 'is not part of this version of Belay';
   return rule.refuse({ ...scene, all: views(scene.state, scene.observed) }, request);
 }
+
+/** Whether members may neither be added nor removed now, because of an operation that runs (A13.6). */
+export const holdsMembership = (state: State): boolean =>
+  state.operation !== null && RULES[state.operation.type]?.movesMembers === false;
 
 /** What the record learns about operations: begun, gone on, ended. */
 export function learnOperations(state: State, desired: Desired, observed: Observed, now: Millis): State {

@@ -1,7 +1,17 @@
 import { initiated, type MemberView, primaryOf, replicaSetIds, runsItsSnapshot } from '../interpret.ts';
 import { initialConfig } from '../topology.ts';
 import type { Decision, ReplicaSetState } from '../types.ts';
-import { act, backingOff, blocked, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+import {
+  act,
+  backingOff,
+  blocked,
+  type Planner,
+  type Scene,
+  soon,
+  together,
+  verdict,
+  wait,
+} from './planner.ts';
 
 /**
  * INI-06: a set is known by the id it got at its initiation. A member that shows another one is a stray set under our
@@ -48,7 +58,7 @@ export const planIdentity: Planner = (scene) => {
  * up with its snapshot and says it belongs to no set. One that says otherwise means the answer of an earlier try was lost.
  */
 export const planInitiate: Planner = (scene) => {
-  const decisions = bootstrapping(scene).map((set) => initiate(scene, set));
+  const decisions = together(bootstrapping(scene).map((set) => initiate(scene, set)));
   return verdict(
     decisions,
     decisions.some((d) => d !== null),
@@ -96,7 +106,7 @@ function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
 
 /** The first user by the localhost exception of the elected primary, whoever that is (INI-02). */
 export const planFirstUser: Planner = (scene) => {
-  const decisions = bootstrapping(scene).map((set) => firstUser(scene, set));
+  const decisions = together(bootstrapping(scene).map((set) => firstUser(scene, set)));
   return verdict(
     decisions,
     decisions.some((d) => d !== null),

@@ -124,6 +124,19 @@ export function helpNeeded(scene: Scene, action: string, target: string): Decisi
   return retry === null || help === undefined ? null : blocked(help.by, help.needs, retry.message, help.fix);
 }
 
+/** Several acts that do not touch each other as one: sets of a cluster come up side by side. */
+export function together(decisions: readonly (Decision | null)[]): readonly (Decision | null)[] {
+  const acts = decisions.filter((d) => d?.kind === 'act');
+  const first = acts[0];
+  if (first === undefined || acts.length === 1) return decisions;
+  const all = act(
+    first.because,
+    acts.flatMap((a) => a.steps),
+    acts.map((a) => a.detail).join(', '),
+  );
+  return [all, ...decisions.filter((d) => d?.kind !== 'act')];
+}
+
 /** A verdict when there is anything to say. */
 export function verdict(decisions: readonly (Decision | null)[], barrier: boolean): Verdict | null {
   const some = decisions.filter((d): d is Decision => d !== null);

@@ -35,10 +35,19 @@ function removeRuntimes(scene: Scene, because: Reason): readonly Decision[] | nu
     return [wait('ObservationStale', soon(scene), 'the platform has not listed its services yet')];
   const strays = adoptions(scene, services);
   if (strays.length > 0) return [act('Adopting', strays, 'services of ours that an interrupted pass made')];
-  const left = scene.state.members.filter((m) => m.serviceId !== null);
+  const left = firstToGo(scene.state.members.filter((m) => m.serviceId !== null));
   const importing = scene.state.pending.filter((p) => p.action === 'import' || p.action === 'deploy');
   if (left.length === 0 && importing.length === 0 && scene.state.pending.length === 0) return null;
   return each(scene, left, 'deleteRuntime', because, (m) => ({ kind: 'deleteRuntime', member: m.name }));
+}
+
+/** Routers go before the shards they write to, and config servers last: nobody is left asking for what is gone. */
+function firstToGo(members: readonly MemberState[]): readonly MemberState[] {
+  for (const role of ['router', 'shardServer', 'configServer'] as const) {
+    const some = members.filter((m) => m.role === role);
+    if (some.length > 0) return some;
+  }
+  return members;
 }
 
 function removeVolumes(scene: Scene): readonly Decision[] | null {

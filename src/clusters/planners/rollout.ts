@@ -1,5 +1,12 @@
 import { formatDuration } from '../../base/units.ts';
 import {
+  certificateNeed,
+  hasExpired,
+  nextVersion,
+  presentsItsCertificate,
+  takesOnline,
+} from '../certificates.ts';
+import {
   isHealthy,
   isNewcomer,
   lagOf,
@@ -13,7 +20,7 @@ import { LAG_LIMIT } from '../limits.ts';
 import { goalHash, restartToken } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { type Group, groupsOf, memberHost } from '../topology.ts';
-import type { Decision, MemberState, Step } from '../types.ts';
+import type { Decision, MemberState, Reason, Step } from '../types.ts';
 import { majorStep } from '../versions.ts';
 import {
   act,
@@ -41,7 +48,7 @@ import {
  */
 
 /** What a member still needs. */
-type Need = 'upgrade' | 'reload' | null;
+type Need = 'upgrade' | 'reload' | 'certificate' | null;
 
 export const planRollout: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend) return null;
@@ -70,7 +77,8 @@ export function needOf(scene: Scene, member: MemberState): Need {
   if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
   if (member.activated.restartToken !== restartToken(scene.state, member)) return 'reload';
   const { goal } = scene.state;
-  return goal !== null && member.activated.configHash !== goalHash(goal, member.role) ? 'reload' : null;
+  if (goal !== null && member.activated.configHash !== goalHash(goal, member.role)) return 'reload';
+  return certificateNeed(scene.state, scene.observed, member, scene.now) === null ? null : 'certificate';
 }
 
 function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
@@ -80,7 +88,7 @@ function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
   if (underWay.length > 0) return continueWith(scene, underWay[0] as MemberView, needy, members);
   if (needy.length === 0) return [];
   const refused = refusal(scene, set, members);
-  if (refused !== null) return [refused];
+  if (refused !== null) return [renewal(scene, members), refused];
   // Nothing is done to a member nobody reports: unknown is not down.
   const known = needy.filter((v) => v.facts !== null);
   const next = known.find(isDown) ?? highestSecondary(known) ?? primaryAmong(known);
@@ -120,7 +128,9 @@ function continueWith(
 ): readonly (Decision | null)[] {
   const { member } = view;
   if (pendingOf(scene.state, member.name) !== null) return []; // planPending says what runs
-  if (needy.includes(view) && view.facts !== null) return [give(scene, view)];
+  // Another certificate is no cure for one that comes back; only for one that does not.
+  const cure = needOf(scene, member) !== 'certificate' || isDown(view);
+  if (needy.includes(view) && view.facts !== null && cure) return [give(scene, view)];
   return [settling(scene, view, members)];
 }
 
@@ -146,6 +156,8 @@ function settling(scene: Scene, view: MemberView, members: readonly MemberView[]
   }
   if (!runsItsSnapshot(view))
     return wait('DisruptionInProgress', soon(scene), `${name} restarts; ${others}`, name);
+  if (!presentsItsCertificate(view))
+    return wait('DisruptionInProgress', soon(scene), `${name} presents another certificate; ${others}`, name);
   const lag = lagOf(view, members);
   const behind =
     lag !== null && lag > LAG_LIMIT
@@ -158,6 +170,8 @@ function settling(scene: Scene, view: MemberView, members: readonly MemberView[]
 
 function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly MemberView[]): Decision {
   if (isDown(view)) return give(scene, view);
+  if (needOf(scene, view.member) === 'certificate' && takesOnline(scene.state, view))
+    return rotateOnline(scene, view, members);
   const busy = stateOf(view);
   if (busy === 'STARTUP2' || busy === 'ROLLBACK') {
     return wait(
@@ -226,19 +240,22 @@ export function mayGoDown(scene: Scene, view: MemberView, members: readonly Memb
 
 function give(scene: Scene, view: MemberView): Decision {
   const { member } = view;
-  const need = needOf(scene, member) === 'upgrade' ? 'upgrade' : 'reload';
+  const lacks = needOf(scene, member);
+  const need = lacks === 'upgrade' ? 'upgrade' : 'reload';
+  const configVersion =
+    lacks === 'certificate' ? nextVersion(scene.state, member) : scene.state.configVersion;
   const held = backingOff(scene, need, member.name);
   if (held !== null && !supersedes(scene, member)) return helpNeeded(scene, need, member.name) ?? held;
   const step: Step =
     need === 'upgrade'
       ? { kind: 'upgrade', member: member.name, version: scene.desired.version }
-      : { kind: 'reload', member: member.name, configVersion: scene.state.configVersion };
+      : { kind: 'reload', member: member.name, configVersion };
   const role =
     stateOf(view) === 'PRIMARY' ? 'the only member' : stateOf(view) === null ? 'down already' : 'a secondary';
   const what =
     need === 'upgrade'
       ? `${member.deployedVersion} → ${scene.desired.version}`
-      : `configuration ${scene.state.configVersion}`;
+      : `configuration ${configVersion}`;
   return act(reasonOf(scene, member), [step], `${member.name} (${role}): ${what}`);
 }
 
@@ -247,15 +264,47 @@ const supersedes = (scene: Scene, member: MemberState): boolean =>
   retryOf(scene.state, 'reload', member.name) !== null &&
   (member.activated?.configVersion ?? 0) < scene.state.configVersion;
 
-function reasonOf(
-  scene: Scene,
-  member: MemberState,
-): 'VersionChanged' | 'TlsChanged' | 'ConfigurationChanged' | 'RestartRequested' {
-  if (needOf(scene, member) === 'upgrade') return 'VersionChanged';
+function reasonOf(scene: Scene, member: MemberState): Reason {
+  const need = needOf(scene, member);
+  if (need === 'upgrade') return 'VersionChanged';
+  if (need === 'certificate') return certificateReason(scene, member);
   const { goal } = scene.state;
   if (goal !== null && member.activated?.configHash === goalHash(goal, member.role))
     return 'RestartRequested';
   return member.activated?.tlsMode !== scene.state.goal?.tlsMode ? 'TlsChanged' : 'ConfigurationChanged';
+}
+
+// ── certificates ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A9.4, A13.5: taken by the running process, so nothing goes down; asked for one at a time and among healthy members all the same. */
+function rotateOnline(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {
+  const { member } = view;
+  const safe = members.length === 1 || hasExpired(member, scene.now) ? null : mayGoDown(scene, view, members);
+  const held = backingOff(scene, 'rotateCertificate', member.name);
+  const configVersion = nextVersion(scene.state, member);
+  const step: Step = { kind: 'rotateCertificate', member: member.name, configVersion };
+  const what = `${member.name}: another certificate, without a restart`;
+  return safe ?? held ?? act(certificateReason(scene, member), [step], what);
+}
+
+/** An upgrade that is refused must not let certificates run out. */
+function renewal(scene: Scene, members: readonly MemberView[]): Decision | null {
+  const due = (v: MemberView): boolean =>
+    certificateNeed(scene.state, scene.observed, v.member, scene.now) !== null && takesOnline(scene.state, v);
+  const next = highestSecondary(members.filter(due)) ?? members.find(due);
+  return next === undefined ? null : rotateOnline(scene, next, members);
+}
+
+function certificateReason(scene: Scene, member: MemberState): Reason {
+  switch (certificateNeed(scene.state, scene.observed, member, scene.now)) {
+    case 'issuer':
+    case 'trust':
+      return 'AuthorityChanged';
+    case 'renewal':
+      return 'CertificateExpiring';
+    default:
+      return 'CertificateRotation';
+  }
 }
 
 // ── versions ───────────────────────────────────────────────────────────────────────────────────────────────────────

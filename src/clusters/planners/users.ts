@@ -4,7 +4,19 @@ import { retryOf } from '../state.ts';
 import { connectionString } from '../topology.ts';
 import type { Decision, Desired, DesiredUser, ReplicaSetState, State, Step } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
-import { act, backingOff, blocked, isDue, type Planner, type Scene, verdict, wait } from './planner.ts';
+import {
+  act,
+  backingOff,
+  blocked,
+  isDue,
+  type Planner,
+  type Scene,
+  soon,
+  together,
+  verdict,
+  wait,
+} from './planner.ts';
+import { workingRouter } from './routers.ts';
 
 /** The oldest binary among the members: what users and roles must fit while an upgrade is under way. */
 export function oldestVersion(state: Pick<State, 'members'>, desired: Pick<Desired, 'version'>): string {
@@ -29,9 +41,9 @@ export const systemUsersHash = (scene: Pick<Scene, 'desired' | 'state'>): string
  */
 export const planSystemUsers: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend) return null;
-  const decisions = scene.state.replicaSets
-    .filter((r) => r.stage !== 'bootstrap')
-    .map((set) => systemUsers(scene, set));
+  const decisions = together(
+    scene.state.replicaSets.filter((r) => r.stage !== 'bootstrap').map((set) => systemUsers(scene, set)),
+  );
   const first = scene.state.replicaSets.some((r) => r.stage === 'users');
   return verdict(decisions, first && decisions.some((d) => d !== null));
 };
@@ -86,10 +98,11 @@ export const planUsers: Planner = (scene) => {
     scene.state.replicaSets.some((r) => r.stage !== 'ready')
   )
     return null;
-  const primary = primaryOf(scene.all);
   const work = [...applies(scene), ...drops(scene)];
   if (work.length === 0) return null;
-  if (primary === null) return verdict([noPrimary(scene, scene.state.replicaSets[0]!, scene.all)], false);
+  // A sharded cluster keeps its users on the config servers and speaks of them through its routers.
+  const door = scene.desired.sharded === null ? primaryOf(scene.all) : workingRouter(scene.all);
+  if (door === null) return verdict([noDoor(scene)], false);
   const decisions: Decision[] = [];
   const steps: Step[] = [];
   for (const item of work) {
@@ -97,10 +110,10 @@ export const planUsers: Planner = (scene) => {
     else {
       const step: Step =
         item.kind === 'apply'
-          ? { kind: 'applyUser', via: primary.member.name, user: item.user, hash: userHash(item.user, scene) }
+          ? { kind: 'applyUser', via: door.member.name, user: item.user, hash: userHash(item.user, scene) }
           : {
               kind: 'dropUser',
-              via: primary.member.name,
+              via: door.member.name,
               uid: item.uid,
               username: item.username,
               db: item.db,
@@ -124,6 +137,11 @@ export const planUsers: Planner = (scene) => {
     );
   return verdict(decisions, false);
 };
+
+const noDoor = (scene: Scene): Decision =>
+  scene.desired.sharded === null
+    ? noPrimary(scene, scene.state.replicaSets[0]!, scene.all)
+    : wait('WaitingForRouter', soon(scene), 'users are changed when a router reaches the config servers');
 
 type Work =
   | { readonly kind: 'apply'; readonly user: DesiredUser }

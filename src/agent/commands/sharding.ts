@@ -1,0 +1,39 @@
+/** Commands that only a router knows. */
+import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
+import { mayHaveHappened, refusal } from '../mongo.ts';
+import { admin, type CommandContext, done } from './context.ts';
+
+type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
+
+/** Registers a set as a shard under its own name. The server answers the same for one that is registered already. */
+export async function addShard(context: CommandContext, command: Of<'addShard'>): Promise<CommandOutcome> {
+  const db = admin(context, command.as);
+  const name = command.shard.split('/')[0] as string;
+  const listed = await db.command({ listShards: 1 });
+  const shards = (listed['shards'] ?? []) as readonly { readonly _id?: string }[];
+  if (shards.some((shard) => shard._id === name)) return done({ already: true });
+  context.signal.throwIfAborted();
+  try {
+    await db.command({ addShard: command.shard, name });
+    return done({ shard: name });
+  } catch (failure) {
+    const refused = refusal(failure);
+    return mayHaveHappened(failure) ? { kind: 'unknown', message: refused.message } : refused;
+  }
+}
+
+/** Turns the balancer on or off; off ends when the migration that is under way has ended, or the time is up. */
+export async function setBalancer(
+  context: CommandContext,
+  command: Of<'setBalancer'>,
+): Promise<CommandOutcome> {
+  const db = admin(context, command.as);
+  try {
+    if (command.enabled) await db.command({ balancerStart: 1 });
+    else await db.command({ balancerStop: 1, maxTimeMS: command.maxTimeMillis });
+    return done({});
+  } catch (failure) {
+    const refused = refusal(failure);
+    return mayHaveHappened(failure) ? { kind: 'unknown', message: refused.message } : refused;
+  }
+}

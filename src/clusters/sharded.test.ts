@@ -1,0 +1,191 @@
+import { expect, test } from 'vitest';
+import type { RouterFacts } from './facts.ts';
+import { host, observed, sharded } from './fixtures.ts';
+import { type Foreseen, foresee } from './preview.ts';
+import { initialState } from './state.ts';
+import { connectionString, initialConfig } from './topology.ts';
+import type { Desired, Observed } from './types.ts';
+
+const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
+const executables = { mongod: versions, mongos: versions };
+const hosts = ['db1', 'db2', 'db3'].map((name) => host(name, { executables }));
+
+const created = (want: Desired): Foreseen => foresee(observed({ hosts }), want, initialState(want), 0);
+
+/** What follows when the spec changes in a running cluster. */
+const changed = (before: Foreseen, want: Desired): Foreseen =>
+  foresee(before.observed, { ...want, generation: 2 }, before.state, 1_000_000);
+
+const lines = (plan: Foreseen): string[] => plan.steps.map((s) => `${s.verb} ${s.targets.join(' ')}`);
+
+const CONFIG = 'events-cfg-0 events-cfg-1 events-cfg-2';
+const SHARDS = 'events-s0-0 events-s0-1 events-s0-2 events-s1-0 events-s1-1 events-s1-2';
+const ROUTERS = 'events-mongos-0 events-mongos-1';
+
+test('A5.1 A5.3 a sharded cluster: shards come up side by side, routers start when the config servers have users, each shard is registered once', () => {
+  const plan = created(sharded());
+  expect([plan.refusals, plan.converges]).toEqual([[], true]);
+  expect(lines(plan)).toEqual([
+    'ensureCredentials cluster',
+    `import ${CONFIG} ${SHARDS} ${ROUTERS}`,
+    `deploy ${CONFIG} ${SHARDS}`,
+    `publish ${CONFIG} ${SHARDS}`,
+    'initiate events-cfg events-s0 events-s1',
+    'createFirstUser events-cfg events-s0 events-s1',
+    'reconcileSystemUsers events-cfg events-s0 events-s1',
+    `deploy ${ROUTERS}`,
+    `publish ${ROUTERS}`,
+    'addShard events-s0',
+    'addShard events-s1',
+  ]);
+});
+
+test('SHD-01 the config servers know their role from the set configuration too, shards do not have it', () => {
+  const { state } = created(sharded());
+  expect(initialConfig(state, sharded(), 'events-cfg')).toMatchObject({ _id: 'events-cfg', configsvr: true });
+  expect(initialConfig(state, sharded(), 'events-s0')).not.toHaveProperty('configsvr');
+});
+
+test('A7.4 clients are led to the routers only', () => {
+  const { state } = created(sharded());
+  expect(connectionString(state, sharded())).toBe('mongodb://db1:27020,db2:27020/?tls=true');
+});
+
+test('A6.1 a created cluster is at rest: nothing follows', () => {
+  const want = sharded();
+  expect(lines(changed(created(want), want))).toEqual([]);
+});
+
+test('A6.5 a new shard is a set of its own, bootstrapped and registered while the others stay as they are', () => {
+  const plan = changed(created(sharded()), sharded({}, { shards: 3 }));
+  const members = 'events-s2-0 events-s2-1 events-s2-2';
+  expect(plan.converges).toBe(true);
+  expect(lines(plan)).toEqual([
+    `import ${members}`,
+    `deploy ${members}`,
+    `publish ${members}`,
+    'initiate events-s2',
+    'createFirstUser events-s2',
+    'reconcileSystemUsers events-s2',
+    'addShard events-s2',
+  ]);
+});
+
+test('A6.3 A6.4 every component is scaled by itself', () => {
+  const grown = changed(created(sharded()), sharded({}, { shard: 5 }));
+  expect(grown.converges).toBe(true);
+  expect(grown.state.members.map((m) => m.name).filter((n) => /-[34]$/.test(n))).toEqual([
+    'events-s0-3',
+    'events-s0-4',
+    'events-s1-3',
+    'events-s1-4',
+  ]);
+  expect(grown.steps.filter((s) => s.verb === 'reload' || s.verb === 'upgrade')).toEqual([]);
+  const routers = changed(grown, sharded({}, { shard: 5, routers: 1 }));
+  expect(lines(routers)).toEqual(['deleteRuntime events-mongos-1', 'deleteVolume events-mongos-1']);
+});
+
+test('A6.2 routers alone follow a new list of config servers, one at a time', () => {
+  const plan = changed(created(sharded({}, { config: 1 })), sharded({}, { config: 3 }));
+  expect(plan.converges).toBe(true);
+  expect(lines(plan).filter((l) => l.startsWith('reload'))).toEqual([
+    'reload events-mongos-1',
+    'reload events-mongos-0',
+  ]);
+});
+
+const worked = (verb: string): string[] => [
+  `${verb} events-cfg-2`,
+  `${verb} events-cfg-1`,
+  'stepDown events-cfg-0',
+  `${verb} events-cfg-0`,
+  `${verb} events-s0-2`,
+  `${verb} events-s0-1`,
+  'stepDown events-s0-0',
+  `${verb} events-s0-0`,
+  `${verb} events-s1-2`,
+  `${verb} events-s1-1`,
+  'stepDown events-s1-0',
+  `${verb} events-s1-0`,
+  `${verb} events-mongos-1`,
+  `${verb} events-mongos-0`,
+];
+
+test('A8.2 A8.3 S7 S14 binaries: balancer off, config servers, shards, routers, each set secondaries first, balancer back on', () => {
+  const plan = changed(created(sharded({ version: '8.0.29-13' })), sharded({ version: '8.0.32-14' }));
+  expect(plan.converges).toBe(true);
+  expect(lines(plan)).toEqual(['stopBalancer cluster', ...worked('upgrade'), 'startBalancer cluster']);
+  expect(plan.state.balancer).toBeNull();
+});
+
+test('A8.3 S14 SHD-09 a balancer that a person switched off is off afterwards too', () => {
+  const before = created(sharded({ version: '8.0.29-13' }));
+  const off: Foreseen = {
+    ...before,
+    observed: withRouters(before.observed, (router) => ({ ...router, balancer: 'off' })),
+  };
+  const plan = changed(off, sharded({ version: '8.0.32-14' }));
+  expect(lines(plan).at(-1)).toBe('startBalancer cluster');
+  expect(plan.steps.at(-1)?.detail).toBe('the balancer stays off, as it was');
+  const modes = plan.observed.members.flatMap((m) =>
+    m.facts?.database?.kind === 'reachable' ? (m.facts.database.router?.balancer ?? []) : [],
+  );
+  expect(modes).toEqual(['off', 'off']);
+});
+
+test('A9.1 A6.2 settings of one role reload its members only; those of the whole cluster go config servers, shards, routers', () => {
+  const before = created(sharded());
+  const want = sharded();
+  const routers = {
+    ...want,
+    sharded: want.sharded && {
+      ...want.sharded,
+      router: { ...want.sharded.router, mongodConfig: { setParameter: { a: 1 } } },
+    },
+  };
+  expect(lines(changed(before, routers))).toEqual(['reload events-mongos-1', 'reload events-mongos-0']);
+  const plan = changed(before, sharded({ certificateDomains: ['db.example.com'] }));
+  expect(lines(plan)).toEqual(['stopBalancer cluster', ...worked('reload'), 'startBalancer cluster']);
+});
+
+test('A9.3 S12 each TLS phase is reached by every member of every set and router before the next begins', () => {
+  const plan = changed(created(sharded({ tlsMode: 'disabled' })), sharded({ tlsMode: 'requireTLS' }));
+  expect(plan.converges).toBe(true);
+  const reloads = lines(plan).filter((l) => l.startsWith('reload'));
+  expect(reloads).toHaveLength(33);
+  for (const phase of [0, 1, 2]) expect(new Set(reloads.slice(11 * phase, 11 * phase + 11)).size).toBe(11);
+});
+
+test('S1 C2.5 the only router is worked on when the spec allows an interruption, and not before', () => {
+  const before = created(sharded({}, { routers: 1 }));
+  const refused = changed(before, sharded({ certificateDomains: ['a.example.com'] }, { routers: 1 }));
+  expect(refused.refusals).toMatchObject([{ by: 'WouldInterrupt' }]);
+  const allowed = sharded({ certificateDomains: ['a.example.com'], interruption: true }, { routers: 1 });
+  expect(changed(before, allowed).converges).toBe(true);
+});
+
+test('A14.1 A14.2 routers go before shards, config servers last; what was suspended comes back config servers first', () => {
+  const before = created(sharded());
+  const gone = changed(before, sharded({ deleting: { keepVolumes: false } }));
+  expect(lines(gone).slice(0, 3)).toEqual([
+    `deleteRuntime ${ROUTERS}`,
+    `deleteRuntime ${SHARDS}`,
+    `deleteRuntime ${CONFIG}`,
+  ]);
+  const asleep = changed(before, sharded({ suspend: true }));
+  const back = changed(asleep, sharded());
+  expect(back.converges).toBe(true);
+  expect(lines(back).filter((l) => l.startsWith('deploy'))).toEqual([
+    `deploy ${CONFIG} ${SHARDS}`,
+    `deploy ${ROUTERS}`,
+  ]);
+});
+
+function withRouters(o: Observed, change: (router: RouterFacts) => RouterFacts): Observed {
+  const members = o.members.map((m) => {
+    const database = m.facts?.database;
+    if (m.facts == null || database?.kind !== 'reachable' || database.router === undefined) return m;
+    return { ...m, facts: { ...m.facts, database: { ...database, router: change(database.router) } } };
+  });
+  return { ...o, members };
+}
