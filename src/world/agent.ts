@@ -411,6 +411,13 @@ export class Agent {
       return;
     }
     this.#outside.did(this.#machine, { kind: 'run', serviceId: member.serviceId, command, stepId, fence });
+    if (command.kind === 'rotateCertificates') {
+      const snapshot = this.#machine.disk.snapshots.get(member.serviceId);
+      const here = snapshot?.configVersion === command.configVersion;
+      if (here) member.supervisor.takeCertificates();
+      finish(here ? { kind: 'done', result: {} } : noServer('StaleSnapshot'));
+      return;
+    }
     const { listening, fabric } = this.#machine.near;
     const reaches = (host: string): boolean => {
       const target = listening.get(host);
@@ -422,6 +429,7 @@ export class Agent {
       alive: () => open && !entry.cut,
       reaches,
       newSetId: this.#outside.newSetId,
+      forces: this.#machine.bugs.forcesReconfigs ?? false,
     };
     runCommand(context, command, finish);
   }

@@ -31,7 +31,15 @@ export function worldAuthority(clock: Clock, serials: Serials): CertificateAutho
     return { combinedPem: secret(`${key}${certificatePem}`), certificatePem, fingerprint, notAfter };
   };
   const caPem = pem('CERTIFICATE', certificate({ commonName: 'CA', names: [], usages: [] }, 0, 0, 2 ** 41));
-  return { caPem, issue, sign: (_, request) => issue(request) };
+  const authority = { trust: 'world', issuer: 'world', notAfter: 2 ** 41, rotating: false };
+  return {
+    caPem,
+    authority,
+    refresh: async () => {},
+    issuerOf: () => authority.issuer,
+    issue,
+    sign: (_, request) => issue(request),
+  };
 }
 
 const pem = (label: string, der: Uint8Array): string => {

@@ -60,9 +60,10 @@ export interface Run {
   readonly version: string;
   configVersion: number;
   inputs: string;
+  certificates: string;
   confirmed: boolean;
   /** What the process was started with. */
-  readonly certificate: MemberFacts['certificate'];
+  certificate: MemberFacts['certificate'];
 }
 
 export interface MachineOptions {

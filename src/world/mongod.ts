@@ -54,7 +54,8 @@ export interface MongodOptions {
   readonly data: DataFolder;
   readonly keyFile: string;
   readonly tlsMode: TlsMode;
-  readonly caPem: string;
+  /** Whom it trusts; another bundle can be taken while it runs. */
+  caPem: string;
   /** Why this configuration cannot run; null: it can. */
   readonly refuses: string | null;
   readonly startMillis: Millis;

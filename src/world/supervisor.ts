@@ -108,7 +108,19 @@ export class Supervisor {
     else this.#rest(goal);
   }
 
+  /** The running process presents the certificates of the newest goal from now on. */
+  takeCertificates(): void {
+    const { run } = this;
+    const goal = this.#goal;
+    if (run === null || goal.kind !== 'run') return;
+    run.certificates = certificatesOf(goal.snapshot);
+    run.certificate = certificateOf(goal.snapshot);
+    run.mongod.options.caPem = goal.snapshot.caPem;
+    this.#keep(run, goal.snapshot);
+  }
+
   #keep(run: Run, snapshot: MemberSnapshot): void {
+    if (run.certificates !== certificatesOf(snapshot)) return;
     if (run.configVersion === snapshot.configVersion) return;
     run.configVersion = snapshot.configVersion;
     if (this.answering) this.configVersion = snapshot.configVersion;
@@ -176,6 +188,7 @@ export class Supervisor {
       version: record.version ?? '',
       configVersion: snapshot.configVersion,
       inputs: inputsOf(snapshot, record),
+      certificates: certificatesOf(snapshot),
       confirmed: false,
       certificate: certificateOf(snapshot),
     });
@@ -255,13 +268,19 @@ function certificateOf(snapshot: MemberSnapshot): MemberFacts['certificate'] {
 }
 
 const sameRun = (run: Run, { snapshot, record }: Extract<Goal, { kind: 'run' }>): boolean =>
-  run.inputs === inputsOf(snapshot, record);
+  run.inputs === inputsOf(snapshot, record) &&
+  (snapshot.certificatesOnline || run.certificates === certificatesOf(snapshot));
+
+/** What a process can be given while it runs. */
+const certificatesOf = ({ tlsMode, caPem, certificatePem }: MemberSnapshot): string =>
+  tlsMode === 'disabled' ? '' : `${caPem}${certificatePem.reveal()}`;
 
 /** Everything that goes into a process's files: a change of it costs a restart. */
 function inputsOf(snapshot: MemberSnapshot, record: ServiceRecord): string {
-  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem } = snapshot;
-  const secrets = [snapshot.certificatePem.reveal(), snapshot.keyFile.reveal()];
-  const plain = [record.version, port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, caPem];
+  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, restartToken } = snapshot;
+  const secrets = [snapshot.keyFile.reveal()];
+  const shape = [port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits];
+  const plain = [record.version, ...shape, restartToken];
   return JSON.stringify([plain, secrets]);
 }
 

@@ -74,7 +74,14 @@ async function sharedAuthority(clock: ManualClock, secrets: Secrets): Promise<Ce
     issued.set(key, certificate);
     return clock.track(certificate);
   };
-  return { ...real, issue };
+  return {
+    caPem: real.caPem,
+    authority: real.authority,
+    refresh: async () => {},
+    issuerOf: (pem) => real.issuerOf(pem),
+    sign: (csrPem, request) => real.sign(csrPem, request),
+    issue,
+  };
 }
 
 export const clusterKey = (name: string) => ({ kind: 'MongoDB', namespace: 'default', name });
