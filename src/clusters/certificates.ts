@@ -34,7 +34,7 @@ export function certificateNeed(
   if (given === null) return authority.rotating ? 'trust' : null;
   if (given.issuer !== authority.issuer) return 'issuer';
   if (given.trust !== authority.trust) return 'trust';
-  const ends = given.notAfter - now < CERTIFICATE_RENEWAL;
+  const ends = given.notAfter - now <= CERTIFICATE_RENEWAL;
   return ends && authority.notAfter - given.notAfter > WORTH_RENEWING ? 'renewal' : null;
 }
 

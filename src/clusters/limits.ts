@@ -17,7 +17,7 @@ export const REQUEUE_PENDING: Millis = 5 * SECOND;
 export const REQUEUE_CONVERGED: Millis = 30 * SECOND;
 /** S1, A6.3: a secondary further behind does not count as healthy. */
 export const LAG_LIMIT: Millis = 10 * SECOND;
-/** A9.4: certificates of ours are renewed when less than this is left of their life. */
+/** A9.4: certificates of ours are renewed when no more than this is left of their life. */
 export const CERTIFICATE_RENEWAL: Millis = 30 * DAY;
 
 /** MongoDB's default port; the first the platform tries. */

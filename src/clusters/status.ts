@@ -1,5 +1,5 @@
 /** Status, conditions and events: computed here from one reading and one plan, never set by a step (A7.4, A7.5). */
-import { DAY, formatDuration, type Millis } from '../base/units.ts';
+import { formatDuration, type Millis } from '../base/units.ts';
 import type {
   MemberHealth,
   MemberStatus,
@@ -7,13 +7,12 @@ import type {
   ReplicaSetStatus,
 } from '../model/kinds/mongodbStatus.ts';
 import type { Condition, Phase } from '../model/meta.ts';
-import { isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
+import { certificateCondition } from './certificateStatus.ts';
+import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
-import { connectionString, memberHost, stayingMembers, wantedMembers } from './topology.ts';
-import type { Decision, Desired, Observed, Plan, State } from './types.ts';
-
-/** A4: an own certificate this close to its end is reported. */
-const CERTIFICATE_WARNING: Millis = 30 * DAY;
+import { workingRouter } from './planners/routers.ts';
+import { connectionString, isRouter, memberHost, stayingMembers, wantedMembers } from './topology.ts';
+import type { Decision, Desired, Observed, Plan, ReplicaSetState, State } from './types.ts';
 
 export interface StatusInput {
   readonly observed: Observed;
@@ -42,12 +41,16 @@ export function status(input: StatusInput): MongoDBStatus {
   const { desired, state, plan } = input;
   const all = views(state, input.observed);
   const phase = phaseOf(input, all);
-  const primary = primaryOf(all);
+  const primary = desired.sharded === null ? primaryOf(all) : null;
   const own = all.filter((v) => !isStray(v, state));
   const uri = connectionString({ ...state, members: own.map((v) => v.member) }, desired);
   const versions = new Set(all.map((v) => v.database?.binaryVersion ?? null));
   const version = versions.size === 1 ? [...versions][0] : null;
-  const fcv = primary?.database?.featureCompatibilityVersion ?? null;
+  const fcvs = new Set(
+    state.replicaSets.map((r) => fcvOf(all.filter((v) => v.member.replicaSet === r.name))),
+  );
+  const fcv = fcvs.size === 1 ? ([...fcvs][0] ?? null) : null;
+  const balancer = workingRouter(all)?.database?.router?.balancer ?? null;
   const nowDoing = doing(plan);
   return {
     observedGeneration: desired.generation,
@@ -62,11 +65,15 @@ export function status(input: StatusInput): MongoDBStatus {
     totalMembers: wantedMembers(desired),
     ...(primary === null ? {} : { primary: primary.member.name }),
     members: all.map((v) => memberStatus(v, all, desired, plan)),
-    replicaSets: state.replicaSets.map((r) => replicaSetStatus(r.name, r.stage, all)),
-    endpoints: own.flatMap((v) => endpoint(v)),
+    replicaSets: state.replicaSets.map((r) => replicaSetStatus(r, all)),
+    ...(balancer === null ? {} : { balancer: balancer === 'off' ? ('off' as const) : ('on' as const) }),
+    endpoints: own.filter((v) => desired.sharded === null || isRouter(v.member)).flatMap((v) => endpoint(v)),
     ...(uri === null ? {} : { connectionString: uri }),
   };
 }
+
+const fcvOf = (members: readonly MemberView[]): string | null =>
+  primaryOf(members)?.database?.featureCompatibilityVersion ?? null;
 
 /** INI-06: a member that shows another set's id is listed for no client. */
 const isStray = ({ member, database }: MemberView, state: State): boolean => {
@@ -130,7 +137,23 @@ function messageOf(input: StatusInput, phase: Phase, all: readonly MemberView[])
   return doing(plan) ?? 'waiting';
 }
 
+/** One sentence about the worst of what is not well: of a set, or of the routers. */
 function degraded(all: readonly MemberView[], state: State): string {
+  const groups = [...new Set(all.map((v) => v.member.replicaSet))];
+  if (groups.length <= 1) return degradedSet(all, state);
+  const members = groups.map((name) => all.filter((v) => v.member.replicaSet === name));
+  const sick = members.filter((group) => group.some((v) => !isHealthy(v, all)));
+  const spare = (group: readonly MemberView[]): number =>
+    quorumOf(group).healthyVoters - quorumOf(group).needed;
+  const worst = sick.sort((a, b) => spare(a) - spare(b))[0] ?? all;
+  const name = worst[0]?.member.replicaSet ?? '';
+  const more = sick.length > 1 ? ` (and ${sick.length - 1} more)` : '';
+  if (!worst.every((v) => isRouter(v.member))) return `${name}: ${degradedSet(worst, state)}${more}`;
+  const { voters, healthyVoters } = quorumOf(worst);
+  return `${healthyVoters} of ${voters} routers reach the config servers${more}`;
+}
+
+function degradedSet(all: readonly MemberView[], state: State): string {
   const q = quorumOf(all);
   const spare = q.healthyVoters - q.needed;
   // Without its agent a member is not known, which is no reason to say that it is down: databases go on without us.
@@ -170,7 +193,7 @@ function conditions(input: StatusInput, phase: Phase, all: readonly MemberView[]
     progressing(input, phase),
     blockedCondition(input),
     systemUsers(input),
-    certificates(input, all),
+    certificateCondition(input, all),
     backupReady(),
     exposed(),
   ];
@@ -256,33 +279,6 @@ function systemUsers(input: StatusInput): Draft {
       };
 }
 
-function certificates(input: StatusInput, all: readonly MemberView[]): Draft {
-  const type = 'TLSCertificate';
-  if (input.desired.tlsMode === 'disabled')
-    return { type, status: 'True', reason: 'TLSDisabled', message: 'spec.security.tls.mode is disabled' };
-  const ends = all.flatMap((v) =>
-    v.facts?.certificate ? [{ name: v.member.name, at: v.facts.certificate.notAfter }] : [],
-  );
-  if (ends.length === 0)
-    return {
-      type,
-      status: 'Unknown',
-      reason: 'NotReported',
-      message: 'no member has reported its certificate',
-    };
-  const first = ends.reduce((a, b) => (a.at <= b.at ? a : b));
-  const date = new Date(first.at).toISOString().slice(0, 10);
-  if (first.at - input.now > CERTIFICATE_WARNING)
-    return { type, status: 'True', reason: 'Valid', message: `valid until ${date}` };
-  const expired = first.at <= input.now;
-  return {
-    type,
-    status: 'False',
-    reason: expired ? 'Expired' : 'ExpiresSoon',
-    message: `certificate of ${first.name} ${expired ? 'expired on' : 'expires on'} ${date}`,
-  };
-}
-
 const backupReady = (): Draft => ({
   type: 'BackupReady',
   status: 'False',
@@ -305,18 +301,24 @@ function memberStatus(
   plan: Plan,
 ): MemberStatus {
   const { member, database, facts } = view;
-  const config = primaryOf(all)?.database?.config ?? database?.config ?? null;
-  const row = config?.members.find((m) => m.host === memberHost(member));
+  const row = configRowOf(view, all) ?? database?.config?.members.find((m) => m.host === memberHost(member));
   const lag = lagOf(view, all);
   const health: MemberHealth = facts === null ? 'unknown' : isHealthy(view, all) ? 'healthy' : 'unhealthy';
   const state =
-    database?.state ?? (facts === null ? null : facts.process.kind === 'running' ? 'STARTUP' : 'DOWN');
+    database?.state ??
+    (facts === null
+      ? null
+      : facts.process.kind !== 'running'
+        ? 'DOWN'
+        : isRouter(member)
+          ? 'ROUTER'
+          : 'STARTUP');
   const message = memberMessage(view, plan);
   return {
     name: member.name,
     index: member.index,
-    role: 'replica',
-    replicaSet: member.replicaSet,
+    role: ROLES[member.role],
+    ...(isRouter(member) ? {} : { replicaSet: member.replicaSet }),
     ...(member.host === null ? {} : { hostName: member.host }),
     ...(member.address === null ? {} : { host: member.address }),
     ...(member.port === null ? {} : { port: member.port }),
@@ -343,14 +345,24 @@ function memberMessage(view: MemberView, plan: Plan): string | null {
   return view.facts?.process.kind === 'exited' ? view.facts.process.message : null;
 }
 
-function replicaSetStatus(name: string, stage: string, all: readonly MemberView[]): ReplicaSetStatus {
+/** Roles as people say them. */
+const ROLES = {
+  replicaSet: 'replica',
+  shardServer: 'shard',
+  configServer: 'config',
+  router: 'router',
+} as const;
+
+function replicaSetStatus(set: ReplicaSetState, all: readonly MemberView[]): ReplicaSetStatus {
+  const { name, stage, role, registered } = set;
   const members = all.filter((v) => v.member.replicaSet === name);
   const primary = primaryOf(members);
   const q = quorumOf(members);
   const config = primary?.database?.config ?? null;
   return {
     name,
-    role: 'replica',
+    role: ROLES[role] as Exclude<(typeof ROLES)[keyof typeof ROLES], 'router'>,
+    ...(role === 'shardServer' ? { registered } : {}),
     stage: stage === 'ready' ? 'ready' : stage === 'users' ? 'users' : 'planned',
     ...(primary?.database?.term == null ? {} : { term: primary.database.term }),
     ...(config === null ? {} : { configVersion: config.version }),

@@ -150,7 +150,7 @@ export class Credentials {
     const certificate = new X509Certificate(certificatePart(pem));
     const ends = certificate.validToDate.getTime();
     // One of an authority that ends soon itself is as good as any (TLS-05).
-    const lasting = ends - now >= CERTIFICATE_RENEWAL || this.#ca.authority.notAfter - ends < DAY;
+    const lasting = ends - now > CERTIFICATE_RENEWAL || this.#ca.authority.notAfter - ends < DAY;
     return (
       lasting &&
       ends > now &&

@@ -124,7 +124,7 @@ function certificateBasis({ credentials, clock }: ObserveDeps, state: State): re
   const { trust, issuer, notAfter } = credentials.authority;
   const ends = state.members.map((m) => m.activated?.certificate?.notAfter ?? notAfter);
   const left = Math.floor((Math.min(notAfter, ...ends) - clock.now()) / DAY);
-  return [trust, issuer, left * DAY < CERTIFICATE_RENEWAL ? left : null];
+  return [trust, issuer, left * DAY <= CERTIFICATE_RENEWAL ? left : null];
 }
 
 const hostKey = (name: string) => ({ kind: 'Host', namespace: 'default', name });

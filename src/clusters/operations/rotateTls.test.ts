@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
 import { DAY } from '../../base/units.ts';
 import { desired } from '../fixtures.ts';
+import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
+import { status } from '../status.ts';
 import type { OperationRequest } from '../types.ts';
 
 const asked = (change: Partial<OperationRequest> = {}): OperationRequest => ({
@@ -144,4 +146,32 @@ test('S12 TLS-02 each phase of a replaced authority reaches every member, one at
     expect(set.toTheEnd()).toHaveLength(3 * (i + 1) + 1);
     expect(new Set(issuers(set))).toEqual(new Set([`${bundle.issuer}/${bundle.trust}`]));
   }
+});
+
+const condition = (set: Play): unknown => {
+  const { desired: wanted, state, now } = set;
+  const observed = set.reading();
+  const planned = plan(observed, wanted, state, now);
+  const is = status({ observed, desired: wanted, state, plan: planned, now, warnings: [], before: null });
+  const { status: value, reason, message } = is.conditions.find((c) => c.type === 'TLSCertificate') ?? {};
+  return `${value} ${reason}: ${message}`;
+};
+
+test('A9.4 TLS-05 the condition says how many days are left, who gets a new certificate and what the others wait for', () => {
+  const set = play();
+  expect(condition(set)).toBe('True Valid: valid until 1970-10-28');
+  given(set, 'A', 40 * DAY);
+  set.now = 20.5 * DAY;
+  expect(condition(set)).toBe(
+    'False ExpiresSoon: certificate of orders-0 ends in 19 days, on 1970-02-10; orders-2 gets a new one now; orders-0, orders-1 to follow',
+  );
+  set.pass();
+  expect(condition(set)).toMatch(/orders-0, orders-1 to follow; waits: orders-2 is SECONDARY/);
+  set.toTheEnd();
+  expect(condition(set)).toMatch(/^True Valid/);
+  set.authority = { trust: 'A', issuer: 'A', notAfter: 40 * DAY, rotating: false };
+  given(set, 'A', 40 * DAY);
+  expect(condition(set)).toMatch(
+    /^False ExpiresSoon: the certificate authority ends in 19 days, .*belay rotate ca/,
+  );
 });
