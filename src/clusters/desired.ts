@@ -141,11 +141,6 @@ export function unsupportedFeatures(spec: MongoDBSpec): readonly Problem[] {
   const not = (path: string, what: string): void => {
     problems.push({ path, message: `${what} is not part of this version of Belay; leave it out` });
   };
-  if (spec.type === 'ShardedCluster')
-    problems.push({
-      path: 'spec.type',
-      message: 'ShardedCluster is not part of this version of Belay; use ReplicaSet or Standalone',
-    });
   if (spec.platform !== 'hosts')
     problems.push({
       path: 'spec.platform',

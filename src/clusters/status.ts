@@ -11,7 +11,14 @@ import { certificateCondition } from './certificateStatus.ts';
 import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
-import { connectionString, isRouter, memberHost, stayingMembers, wantedMembers } from './topology.ts';
+import {
+  connectionString,
+  groupsOf,
+  isRouter,
+  memberHost,
+  stayingMembers,
+  wantedMembers,
+} from './topology.ts';
 import type { Decision, Desired, Observed, Plan, ReplicaSetState, State } from './types.ts';
 
 export interface StatusInput {
@@ -383,14 +390,25 @@ function endpoint(view: MemberView): { kind: 'private'; member: string; host: st
     : [{ kind: 'private', member: member.name, host: member.address, port: member.port }];
 }
 
+/** Hosts whose loss takes more than one member of one set. */
+function sharedHosts({ state, desired }: StatusInput): string[] {
+  return groupsOf(desired).flatMap((group) => {
+    const hosts = state.members.flatMap((m) =>
+      m.replicaSet === group.name && m.host !== null ? [m.host] : [],
+    );
+    const shared = [...new Set(hosts.filter((h, i) => hosts.indexOf(h) !== i))].sort();
+    const what = desired.sharded === null ? 'this set' : group.name;
+    return shared.map((h) => `host ${h} carries more than one member of ${what}`);
+  });
+}
+
 /** A15.1: co-location and unknown failure domains are said, never silently accepted. */
 function placementWarnings(input: StatusInput): string[] {
   const hosts = input.state.members.flatMap((m) => (m.host === null ? [] : [m.host]));
   if (hosts.length < 2) return [];
   if (new Set(hosts).size === 1)
     return [`all ${hosts.length} members are on host ${hosts[0]}: losing it loses the set`];
-  const shared = [...new Set(hosts.filter((h, i) => hosts.indexOf(h) !== i))].sort();
-  const warnings = shared.map((h) => `host ${h} carries more than one member of this set`);
+  const warnings = sharedHosts(input);
   const prints = [...new Set(hosts)].map(
     (h) => input.observed.hosts.find((o) => o.name === h)?.fingerprint ?? null,
   );

@@ -228,17 +228,6 @@ test('kinds of the language that nobody acts on yet are refused, read-only kinds
 });
 
 test.each([
-  [
-    'spec.type',
-    {
-      type: 'ShardedCluster',
-      members: undefined,
-      shardCount: 1,
-      mongodsPerShardCount: 3,
-      configServerCount: 3,
-      mongosCount: 1,
-    },
-  ],
   ['spec.exposure', { exposure: { enabled: true, cidrs: ['10.0.0.0/8'] } }],
   ['spec.platform', { platform: 'zerops' }],
   ['spec.memberConfig[1].arbiterOnly', { memberConfig: [{}, { arbiterOnly: true }, {}] }],

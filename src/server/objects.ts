@@ -6,6 +6,7 @@ import { findKind, type Warning } from '../model/index.ts';
 import { type Admitted, admit, keyOf, withNamespace } from './admission.ts';
 import { KEPT_ANNOTATION } from './annotations.ts';
 import type { ApiDeps } from './deps.ts';
+import { refuseNameClash } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
 import { presentObject } from './present.ts';
 import { applySecret } from './secretDocuments.ts';
@@ -109,6 +110,8 @@ async function applyOver(
     return { outcome, object: null, name: { kind: 'Secret', namespace, name }, warnings: [] };
   }
   checkConditions(admitted, current, conditions);
+  if (admitted.key.kind === 'MongoDB')
+    await refuseNameClash(deps.store, { ...admitted.key, spec: admitted.spec });
   if (conditions.dryRun) return tried(admitted, current);
   try {
     return await write(deps, admitted, current);

@@ -144,6 +144,16 @@ function checkMembers(spec: Loose, found: Found): void {
       continue;
     found.problems.push({ path: `spec.${key}`, message: `${count} is not allowed: ${VOTING_TEXT}` });
   }
+  checkConfigServers(spec, found.problems);
+}
+
+/** Every shard depends on the config servers: one alone is a risk that has to be taken in so many words. */
+function checkConfigServers(spec: Loose, problems: Problem[]): void {
+  if (numberAt(spec, 'configServerCount') !== 1) return;
+  if (textAt(spec, 'maintenance', 'interruption') === 'Allowed') return;
+  const message =
+    '1 is not allowed: the whole cluster would stop with its only config server; use 3, or accept that with spec.maintenance.interruption: Allowed';
+  problems.push({ path: 'spec.configServerCount', message });
 }
 
 function checkVoters(members: number, config: readonly unknown[], problems: Problem[]): void {

@@ -74,6 +74,7 @@ export const mongodbStatusSchema = z.strictObject({
   primary: z.string().optional().describe('Name of the primary of a replica set.'),
   members: z.array(memberStatusSchema).default([]).describe('Every process.'),
   replicaSets: z.array(replicaSetStatusSchema).default([]).describe('Every replica set.'),
+  balancer: z.enum(['on', 'off']).optional().describe('Whether chunks are moved between shards now.'),
   endpoints: z
     .array(
       z.strictObject({

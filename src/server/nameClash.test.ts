@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import type { StoredObject } from '../engine/ports.ts';
+import { validate } from '../model/index.ts';
+import { refuseNameClash } from './nameClash.ts';
+
+const specOf = (spec: Record<string, unknown>): unknown =>
+  validate({ apiVersion: 'belay.dev/v1', kind: 'MongoDB', metadata: { name: 'x' }, spec }).object?.spec;
+const replicaSet = specOf({ type: 'ReplicaSet', members: 3 });
+const sharded = specOf({
+  type: 'ShardedCluster',
+  shardCount: 2,
+  mongodsPerShardCount: 3,
+  configServerCount: 3,
+  mongosCount: 2,
+});
+
+const storeWith = (objects: Readonly<Record<string, unknown>>) => ({
+  get: async ({ name }: { readonly name: string }) =>
+    name in objects ? ({ spec: objects[name] } as StoredObject) : null,
+});
+const problemsOf = (objects: Readonly<Record<string, unknown>>, name: string, spec: unknown) =>
+  refuseNameClash(storeWith(objects), { namespace: 'default', name, spec }).then(
+    () => [],
+    (error: { problems: readonly { path: string; message: string }[] }) => error.problems,
+  );
+
+test('A6.5 VAL-12 a cluster that is called like a part of a sharded one is refused, whichever came first', async () => {
+  for (const name of ['events-cfg', 'events-mongos', 'events-s0', 'events-s7']) {
+    const found = await problemsOf({ events: sharded }, name, replicaSet);
+    expect(found, name).toMatchObject([{ path: 'metadata.name' }]);
+    expect(found[0]?.message).toContain(`${name} is the name of a part of sharded cluster events`);
+  }
+  const both = { 'events-cfg': replicaSet, 'events-s1': replicaSet, 'events-s2': replicaSet };
+  expect((await problemsOf(both, 'events', sharded)).map((p) => p.message.match(/events-\w+/)?.[0])).toEqual([
+    'events-cfg',
+    'events-s1',
+  ]);
+});
+
+test('names that only look alike are accepted', async () => {
+  expect(await problemsOf({ events: replicaSet }, 'events-cfg', replicaSet)).toEqual([]);
+  expect(await problemsOf({ events: sharded }, 'events-config', replicaSet)).toEqual([]);
+  expect(await problemsOf({ 'events-0': replicaSet }, 'events', sharded)).toEqual([]);
+});
