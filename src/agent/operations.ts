@@ -193,7 +193,7 @@ export class Operations {
     if (!record && spec.volume.id !== null && !inventory.volumeExists(id)) {
       throw new BelayError('VolumeNotFound', `volume ${id} of ${spec.owner.member} is not on this host`, {
         retry: 'never',
-        fix: 'Bring the volume back to this host, or delete the cluster and create it anew.',
+        fix: 'Bring the volume back to this host, or replace the member.',
       });
     }
   }

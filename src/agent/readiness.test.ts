@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => box.remove());
 
-test('A4.8 ready are primaries, secondaries and arbiters, and whoever has no set to belong to yet', () => {
+test('A4.8 ROL-05 ready are primaries, secondaries and arbiters, and whoever has no set to belong to yet', () => {
   const ready = (state: MemberStateName | null) => judgeReadiness(state, true).ok;
   expect(['PRIMARY', 'SECONDARY', 'ARBITER'].map((state) => ready(state as MemberStateName))).toEqual([
     true,
@@ -37,7 +37,7 @@ test('A4.8 ready are primaries, secondaries and arbiters, and whoever has no set
   expect(judgeReadiness('STARTUP', false).ok).toBe(true);
 });
 
-test('a process is alive while it syncs, however long, and while it may still be starting', () => {
+test('ROL-05 a process is alive while it syncs, recovers or rolls back, however long, and while it may still be starting', () => {
   const live = (state: MemberStateName | null, uptimeSeconds: number, oplogGb = 0, syncing = false) =>
     judgeLiveness({ state, uptimeSeconds, oplogGb, syncing }).ok;
   expect(live('STARTUP2', 30)).toBe(true);

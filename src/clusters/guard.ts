@@ -7,6 +7,7 @@ import { hasExpired } from './certificates.ts';
 import type { ConfigMember } from './facts.ts';
 import {
   configOf,
+  doubterOf,
   initiated,
   isHealthy,
   primaryOf,
@@ -205,10 +206,14 @@ function guardDisruption(
   if (view.database?.writablePrimary)
     return no('NotSecondary', `${member} is primary: it hands over first (S3)`);
   const quorum = quorumOf(members);
-  if (quorum.healthyVoters - 1 < quorum.needed)
+  // One that its own set does not count on yet is not there for the others either (ROL-07).
+  const doubted = members.filter(
+    (v) => v !== view && isHealthy(v, members) && doubterOf(v, members) !== null,
+  ).length;
+  if (quorum.healthyVoters - doubted - 1 < quorum.needed)
     return no(
       'WouldLoseMajority',
-      `healthy voters ${quorum.healthyVoters} of ${quorum.voters}, majority ${quorum.needed}`,
+      `healthy voters ${quorum.healthyVoters - doubted} of ${quorum.voters}, majority ${quorum.needed}`,
     );
   return null;
 }

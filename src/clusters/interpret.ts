@@ -106,6 +106,19 @@ export function isHealthy(view: MemberView, all: readonly MemberView[]): boolean
   return lag !== null && lag <= LAG_LIMIT;
 }
 
+/**
+ * ROL-07: the first of its healthy peers that calls this member unhealthy; null: none does. A process that runs is not yet
+ * one its set counts on.
+ */
+export function doubterOf(view: MemberView, all: readonly MemberView[]): MemberView | null {
+  const host = memberHost(view.member);
+  const doubts = (peer: MemberView): boolean =>
+    peer !== view &&
+    isHealthy(peer, all) &&
+    peer.database?.peers.some((row) => row.host === host && !row.healthy) === true;
+  return setOf(view, all).members.find(doubts) ?? null;
+}
+
 /** The one writable primary of the newest term among the members of one set, or null. An old primary that has not noticed yet loses by term. */
 export function primaryOf(members: readonly MemberView[]): MemberView | null {
   let best: MemberView | null = null;

@@ -5,6 +5,7 @@ import { presentsItsCertificate } from './certificates.ts';
 import type { OperationFacts } from './facts.ts';
 import {
   configRowOf,
+  doubterOf,
   initiated,
   isHealthy,
   type MemberView,
@@ -251,9 +252,10 @@ function learnGone(state: State): State {
   };
 }
 
-/** A8.1, A9.4: it runs the binary and the snapshot it was given, and has caught up. */
+/** A8.1, A9.4: it runs the binary and the snapshot it was given, has caught up, and its peers count on it. */
 function isBack(view: MemberView, all: readonly MemberView[]): boolean {
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
+  if (doubterOf(view, members) !== null) return false;
   const binary =
     view.member.deployedVersion === null || view.database?.binaryVersion === view.member.deployedVersion;
   return binary && runsItsSnapshot(view) && presentsItsCertificate(view) && isHealthy(view, members);

@@ -20,6 +20,8 @@ export const LAG_LIMIT: Millis = 10 * SECOND;
 /** A9.4: certificates of ours are renewed when no more than this is left of their life. */
 export const CERTIFICATE_RENEWAL: Millis = 30 * DAY;
 
+/** A disk with less than this share free is reported: at usual growth it leaves days, not minutes. */
+export const SPACE_WARNING = 0.1;
 /** MongoDB's default port; the first the platform tries. */
 export const FIRST_PORT = 27017;
 /** How long an election after a hand-over of ours may take before a set without a primary is called degraded. */

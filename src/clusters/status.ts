@@ -11,12 +11,13 @@ import { certificateCondition } from './certificateStatus.ts';
 import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
+import { spaceOf } from './space.ts';
 import {
   connectionString,
   groupsOf,
   isRouter,
   memberHost,
-  stayingMembers,
+  wantedMember,
   wantedMembers,
 } from './topology.ts';
 import type { Decision, Desired, Observed, Plan, ReplicaSetState, State } from './types.ts';
@@ -90,14 +91,8 @@ const isStray = ({ member, database }: MemberView, state: State): boolean => {
 };
 
 /** STA-01: the members the spec asks for, by identity; those that leave are listed with their stage and count for nothing. */
-function counted(all: readonly MemberView[], state: State, desired: Desired): readonly MemberView[] {
-  const names = new Set(
-    stayingMembers(state)
-      .slice(0, wantedMembers(desired))
-      .map((m) => m.name),
-  );
-  return all.filter((v) => names.has(v.member.name));
-}
+const counted = (all: readonly MemberView[], state: State, desired: Desired): readonly MemberView[] =>
+  all.filter((v) => wantedMember(state, desired, v.member) !== null);
 
 /** Stages before a member first ran. */
 const STARTING: ReadonlySet<string> = new Set(['planned', 'imported', 'deployed']);
@@ -201,6 +196,7 @@ function conditions(input: StatusInput, phase: Phase, all: readonly MemberView[]
     blockedCondition(input),
     systemUsers(input),
     certificateCondition(input, all),
+    { type: 'DiskSpace', ...spaceOf(all, input.observed) },
     backupReady(),
     exposed(),
   ];
@@ -451,6 +447,9 @@ export function eventsFor(
   if (blocked?.status === 'True' && (was?.status !== 'True' || was.reason !== blocked.reason)) {
     events.push({ type: 'Warning', reason: blocked.reason, message: blocked.message });
   }
+  const space = after.conditions.find((c) => c.type === 'DiskSpace');
+  if (space?.status === 'False' && before?.conditions.find((c) => c.type === 'DiskSpace')?.status !== 'False')
+    events.push({ type: 'Warning', reason: 'DiskSpaceLow', message: space.message });
   return [...events, ...memberEvents(before, after)];
 }
 

@@ -336,6 +336,8 @@ export interface ObservedHost {
   readonly fingerprint: string | null;
   readonly executables: Readonly<Record<string, readonly string[]>>;
   readonly memberCount: number;
+  /** The disk its agent's data folder is on, logs of members included; left out while it is not known. */
+  readonly disk?: { readonly totalBytes: Bytes; readonly freeBytes: Bytes };
   readonly portsTaken: readonly { readonly port: number; readonly by: string }[];
 }
 
@@ -484,6 +486,8 @@ export type BlockReason =
   | 'ProcessFailing'
   | 'SnapshotRejected'
   | 'OwnershipUnreadable'
+  /** A member's volume is not on its host any more; it is never made anew under the same name (S6). */
+  | 'VolumeLost'
   | 'DiskFull'
   | 'UserPasswordMissing'
   | 'WouldInterrupt'

@@ -23,6 +23,7 @@ export const CONDITION_TYPES = [
   'Blocked',
   'ManagedSystemUsers',
   'TLSCertificate',
+  'DiskSpace',
   'BackupReady',
   'Exposed',
 ] as const;

@@ -367,6 +367,9 @@ function readHost(
     fingerprint: facts.fingerprint,
     executables: facts.executables,
     memberCount: runtimes.length,
+    ...(facts.diskTotalBytes > 0
+      ? { disk: { totalBytes: facts.diskTotalBytes, freeBytes: facts.diskFreeBytes } }
+      : {}),
     portsTaken: runtimes
       .filter((service) => service.port !== null && service.owner?.clusterUid !== uid)
       .map((service) => ({ port: service.port as number, by: service.hostname })),

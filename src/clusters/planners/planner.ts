@@ -110,6 +110,11 @@ const NEEDS_HELP: Readonly<
     needs: 'person',
     fix: 'move that data folder away, or point the member at an empty volume',
   },
+  VolumeNotFound: {
+    by: 'VolumeLost',
+    needs: 'person',
+    fix: 'bring the volume back to its host, or replace the member',
+  },
   DiskFull: {
     by: 'DiskFull',
     needs: 'capacity',

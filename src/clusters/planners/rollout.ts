@@ -7,6 +7,7 @@ import {
   takesOnline,
 } from '../certificates.ts';
 import {
+  doubterOf,
   isHealthy,
   isNewcomer,
   lagOf,
@@ -158,6 +159,11 @@ function settling(scene: Scene, view: MemberView, members: readonly MemberView[]
     return wait('DisruptionInProgress', soon(scene), `${name} restarts; ${others}`, name);
   if (!presentsItsCertificate(view))
     return wait('DisruptionInProgress', soon(scene), `${name} presents another certificate; ${others}`, name);
+  const doubter = isHealthy(view, members) ? doubterOf(view, members) : null;
+  if (doubter !== null) {
+    const detail = `${name} is back, but ${doubter.member.name} does not see it yet; ${others}`;
+    return wait('DisruptionInProgress', soon(scene), detail, name);
+  }
   const lag = lagOf(view, members);
   const behind =
     lag !== null && lag > LAG_LIMIT
@@ -225,7 +231,9 @@ export function mayGoDown(scene: Scene, view: MemberView, members: readonly Memb
       'set spec.maintenance.interruption: Allowed, or add members',
     );
   }
-  const sick = members.filter((v) => v !== view && !isHealthy(v, members));
+  const sick = members.filter(
+    (v) => v !== view && (!isHealthy(v, members) || doubterOf(v, members) !== null),
+  );
   const quorum = quorumOf(members);
   const left = quorum.healthyVoters - (isHealthy(view, members) ? 1 : 0);
   if (sick.length === 0 && left >= quorum.needed) return null;
