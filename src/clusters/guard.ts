@@ -16,10 +16,11 @@ import {
   runsItsSnapshot,
   views,
 } from './interpret.ts';
+import { MAX_VOTERS } from './limits.ts';
 import { lostItsPort } from './planners/infrastructure.ts';
 import { healthyMajorities, isOut } from './planners/membership.ts';
 import { heirOf } from './planners/rollout.ts';
-import { memberOf, pendingOf } from './state.ts';
+import { everyMember, memberOf, pendingOf } from './state.ts';
 import type { Desired, Observed, State, Step } from './types.ts';
 
 /** Why a step may not be done now. Nothing is lost: the next pass plans again. */
@@ -166,6 +167,8 @@ function guardReconfig(
     return no('Stale', 'the set has another configuration by now');
   if (changedVotes(config.members, step.config.members) > 1)
     return no('VotesChanged', 'more than one vote would change at once (S5)');
+  if (step.config.members.filter((r) => r.votes === 1).length > MAX_VOTERS)
+    return no('VotesChanged', `a set has at most ${MAX_VOTERS} voters (A13.3)`);
   const safe = healthyMajorities(members, config.members, step.config.members);
   return safe ? null : no('WouldLoseMajority', 'no healthy majority before or after the change');
 }
@@ -303,5 +306,5 @@ function guardDeleteVolume(member: string, fresh: Observed, desired: Desired, st
 
 function guardForget(desired: Desired, state: State): Refusal | null {
   if (desired.deleting === null) return no('NotDeleting', 'deletion is not asked for');
-  return state.members.some((m) => m.serviceId !== null) ? no('NotDeleting', 'runtimes are left') : null;
+  return everyMember(state).some((m) => m.serviceId !== null) ? no('NotDeleting', 'runtimes are left') : null;
 }

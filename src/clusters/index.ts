@@ -20,7 +20,7 @@ export {
   type SnapshotInputs,
   snapshotInputs,
 } from './snapshotInputs.ts';
-export { applyOutcome, initialState, memberOf, startStep, targetOf } from './state.ts';
+export { applyOutcome, everyMember, initialState, memberOf, startStep, targetOf } from './state.ts';
 export { type EventDraft, eventsFor, knownStatus, type StatusInput, status } from './status.ts';
 export * from './topology.ts';
 export type * from './types.ts';

@@ -154,6 +154,17 @@ export function isNewcomer(view: MemberView, all: readonly MemberView[]): boolea
 /** Votes needed for a majority of this many voters. */
 export const majority = (voters: number): number => Math.floor(voters / 2) + 1;
 
+/** Without it and with a substitute that has no vote yet, nobody could be primary. */
+export function isIrreplaceable(
+  config: ReplSetConfig,
+  old: ConfigMember,
+  substitute: ConfigMember | null = null,
+): boolean {
+  const electable = (r: ConfigMember): boolean => r.votes === 1 && r.priority > 0;
+  const others = config.members.filter((r) => r.host !== old.host && r.host !== substitute?.host);
+  return electable(old) && !others.some(electable);
+}
+
 export interface Quorum {
   readonly voters: number;
   readonly healthyVoters: number;

@@ -16,8 +16,11 @@ import {
 } from './interpret.ts';
 import { holdsMembership, learnOperations } from './operations/index.ts';
 import { learnRefusals } from './refusals.ts';
+import { learnReplacements } from './replacements.ts';
 import { goalOf } from './snapshotInputs.ts';
 import {
+  everyMember,
+  forgetMembers,
   memberOf,
   pendingOf,
   plannedMember,
@@ -28,7 +31,15 @@ import {
   withoutRetry,
   withReplicaSet,
 } from './state.ts';
-import { type Group, groupsOf, isRouter, untouched, wantedMember } from './topology.ts';
+import {
+  type Group,
+  groupsOf,
+  isRouter,
+  isSubstitute,
+  placeOf,
+  untouched,
+  wantedMember,
+} from './topology.ts';
 import type { Desired, Goal, MemberState, Observed, PendingOperation, State } from './types.ts';
 
 /**
@@ -56,6 +67,7 @@ function learn(state: State, desired: Desired, observed: Observed, now: Millis):
   next = learnVanished(next, observed);
   next = learnMembers(next, desired, observed, now);
   next = learnReplicaSets(next, observed);
+  next = learnReplacements(next, observed);
   next = learnGoal(next, desired, observed);
   next = learnPhase(next, desired);
   next = learnOperations(next, desired, observed, now);
@@ -89,10 +101,11 @@ function operationSucceeded(
 ): State {
   const cleared = withoutRetry(withoutPending(state, pending.member), pending.action, pending.member);
   const text = (key: string): string | null => (result[key] === undefined ? null : String(result[key]));
+  const leaves = memberOf(cleared, pending.member)?.stage === 'removing';
   switch (pending.action) {
     case 'import':
       return withMember(cleared, pending.member, {
-        stage: 'imported',
+        stage: leaves ? 'removing' : 'imported',
         serviceId: text('serviceId'),
         volumeId: text('volumeId'),
         host: text('host'),
@@ -100,13 +113,19 @@ function operationSucceeded(
         port: result['port'] === undefined ? null : Number(result['port']),
       });
     case 'deploy':
-      return withMember(cleared, pending.member, { stage: 'deployed', deployedVersion: pending.version });
+      return withMember(cleared, pending.member, {
+        stage: leaves ? 'removing' : 'deployed',
+        deployedVersion: pending.version,
+      });
     case 'upgrade':
       // A8.1: an accepted deployment is no proof that a process changed.
-      return withMember(cleared, pending.member, { stage: 'upgrading', deployedVersion: pending.version });
+      return withMember(cleared, pending.member, {
+        stage: leaves ? 'removing' : 'upgrading',
+        deployedVersion: pending.version,
+      });
     case 'deleteRuntime':
       return withMember(withoutRetry(cleared, 'deploy', pending.member), pending.member, {
-        stage: memberOf(cleared, pending.member)?.stage === 'removing' ? 'removing' : 'planned',
+        stage: leaves ? 'removing' : 'planned',
         serviceId: null,
         deployedVersion: null,
         activated: null,
@@ -186,7 +205,7 @@ function learnJoining(
   if (row === null) return state;
   const { name, stage, caughtUpSince } = view.member;
   // One the spec has no place for any more was a full member; it leaves when the set runs.
-  if (wanted === null || row.votes === wanted.votes)
+  if (wanted === null || (row.votes === wanted.votes && !isSubstitute(state, view.member)))
     return withMember(state, name, { stage: 'active', caughtUpSince: null });
   const since = isHealthy(view, all) ? (caughtUpSince ?? now) : null;
   if (stage === 'syncing' && since === caughtUpSince) return state;
@@ -194,11 +213,13 @@ function learnJoining(
 }
 
 /**
- * A6.3, A6.4: too few members of a group get new ones with new indexes; too many are marked from the highest index down.
+ * A6.3, A6.4: too few members of a group get new ones with new indexes; too many are marked from the highest place down.
  * A new shard is a new set (A6.5).
  */
 function learnMembership(state: State, desired: Desired): State {
   if (desired.deleting !== null || desired.suspend || holdsMembership(state)) return state;
+  // A13.6: a change of scale waits for the end of a replacement.
+  if (state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing')) return state;
   return groupsOf(desired).reduce(learnGroup, state);
 }
 
@@ -211,7 +232,7 @@ function learnGroup(state: State, group: Group): State {
   if (state.phase !== 'running' && set !== undefined && !untouched(set)) return state;
   const surplus = new Set(
     [...staying]
-      .sort((a, b) => b.index - a.index)
+      .sort((a, b) => placeOf(b) - placeOf(a))
       .slice(0, -missing || 0)
       .map((m) => m.name),
   );
@@ -236,20 +257,14 @@ function withNewMembers(state: State, group: Group, missing: number): State {
 
 /** A removed member of which nothing is left is forgotten with everything kept about it. */
 function learnGone(state: State): State {
-  const gone = state.members.filter(
+  const gone = everyMember(state).filter(
     (m) =>
       m.stage === 'removing' &&
       m.serviceId === null &&
       m.volumeId === null &&
       pendingOf(state, m.name) === null,
   );
-  if (gone.length === 0) return state;
-  const names = new Set(gone.map((m) => m.name));
-  return {
-    ...state,
-    members: state.members.filter((m) => !names.has(m.name)),
-    retries: state.retries.filter((r) => !names.has(r.member)),
-  };
+  return gone.length === 0 ? state : forgetMembers(state, new Set(gone.map((m) => m.name)));
 }
 
 /** A8.1, A9.4: it runs the binary and the snapshot it was given, has caught up, and its peers count on it. */

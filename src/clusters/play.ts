@@ -16,6 +16,7 @@ import type {
   Desired,
   MemberState,
   Observed,
+  ObservedHost,
   ObservedMember,
   OperationRequest,
   State,
@@ -40,6 +41,54 @@ export class Play {
 
   /** The set's configuration once a test changes it. */
   config: ReplSetConfig;
+  /** Machines with an agent. Null: each member gets one of its own, called by its index. */
+  hosts: readonly ObservedHost[] | null = null;
+  /** Machines that are gone, with whatever runs there. */
+  readonly lost = new Set<string>();
+  /** Members whose process is down though their agent reports them. */
+  readonly down = new Set<number>();
+  /** How many passes a new member copies data before it is a secondary. */
+  syncPasses = 0;
+  readonly #syncing = new Map<number, number>();
+
+  /** A machine goes away for good, or comes back. Who is left elects a primary where it can. */
+  lose(host: string, gone = true): void {
+    if (gone) this.lost.add(host);
+    else this.lost.delete(host);
+    this.vote();
+  }
+
+  /** A member's process ends, or is there again. */
+  crash(index: number, gone = true): void {
+    if (gone) this.down.add(index);
+    else this.down.delete(index);
+    this.vote();
+  }
+
+  /** A majority of the voters elects the first that may be primary; without one nobody is. */
+  vote(not = -1): void {
+    const up = this.state.members.filter((m) => this.isIn(m) && this.isUp(m));
+    const row = (m: MemberState) => this.config.members.find((r) => r.host === memberHost(m));
+    const before = up.find((m) => this.states[m.index] === 'PRIMARY' && m.index !== not);
+    const voters = this.config.members.filter((r) => r.votes === 1).length;
+    const enough = up.filter((m) => row(m)?.votes === 1).length > voters / 2;
+    const able = up.filter(
+      (m) => m.index !== not && (row(m)?.priority ?? 0) > 0 && !this.#syncing.has(m.index),
+    );
+    const next = enough ? (before ?? able[0]) : undefined;
+    for (const m of this.state.members)
+      if (this.states[m.index] === 'PRIMARY') this.states[m.index] = 'SECONDARY';
+    if (next !== undefined) this.states[next.index] = 'PRIMARY';
+  }
+
+  /** The primary's member, as it truly is. */
+  primary(): MemberState | null {
+    return this.state.members.find((m) => this.states[m.index] === 'PRIMARY' && this.isUp(m)) ?? null;
+  }
+
+  isUp(member: MemberState): boolean {
+    return !this.down.has(member.index) && !this.lost.has(member.host ?? '') && member.serviceId !== null;
+  }
 
   reading(): Observed {
     const o = seen(
@@ -49,7 +98,8 @@ export class Play {
     );
     const members = o.members.map((m) => {
       const record = this.state.members.find((x) => x.name === m.name);
-      if (m.facts !== null && this.crashing.has(record?.index ?? -1)) {
+      const index = record?.index ?? -1;
+      if (m.facts !== null && (this.crashing.has(index) || this.down.has(index))) {
         const process = {
           kind: 'exited',
           since: 0,
@@ -71,6 +121,7 @@ export class Play {
         config: this.config,
         binaryVersion: record.deployedVersion ?? '',
         featureCompatibilityVersion: this.fcv,
+        ...(this.#syncing.has(index) ? { initialSyncPercent: this.#percent(index) } : {}),
       };
       const given = record.activated?.certificate ?? null;
       const fingerprint = this.presents.get(record.index) ?? given?.fingerprint;
@@ -79,8 +130,17 @@ export class Play {
       const { configVersion = 0 } = record.activated ?? {};
       return { ...m, facts: { ...m.facts, configVersion, database, certificate } };
     });
-    return { ...o, members, requests: this.requests, authority: this.authority };
+    const hosts = (this.hosts ?? o.hosts).map((h) => ({
+      ...h,
+      connected: h.connected && !this.lost.has(h.name),
+    }));
+    return { ...o, members, hosts, requests: this.requests, authority: this.authority };
   }
+
+  #percent(index: number): number {
+    return Math.round(100 - (100 * (this.#syncing.get(index) ?? 0)) / (this.syncPasses + 1));
+  }
+
   /** Operations asked for. */
   requests: readonly OperationRequest[] = [];
   fcv = '8.0';
@@ -95,6 +155,7 @@ export class Play {
   /** One pass: gives what was done, or what is waited for. */
   pass(): string {
     this.now += 1000;
+    this.#copy();
     const o = this.reading();
     this.state = advance(this.state, this.desired, o, this.now);
     const p = plan(o, this.desired, this.state, this.now);
@@ -111,11 +172,29 @@ export class Play {
     return step.kind === 'reconfig' ? step.change : `${step.kind} ${'member' in step ? step.member : ''}`;
   }
 
+  /** Members that are up copy a part of the data. */
+  #copy(): void {
+    for (const [index, left] of this.#syncing) {
+      const member = this.state.members.find((m) => m.index === index);
+      if (member === undefined || !this.isIn(member)) this.#syncing.delete(index);
+      else if (this.isUp(member) && this.primary() !== null)
+        left <= 1 ? this.#syncing.delete(index) : this.#syncing.set(index, left - 1);
+    }
+  }
+
+  #joined(config: ReplSetConfig): void {
+    for (const member of this.state.members) {
+      const isNew = !this.isIn(member) && config.members.some((r) => r.host === memberHost(member));
+      if (isNew && this.syncPasses > 0) this.#syncing.set(member.index, this.syncPasses);
+    }
+  }
+
   perform(step: Step): void {
     const id = `s${this.now}`;
     this.state = startStep(this.state, step, id, this.now);
     if (step.kind === 'reconfig') {
       expect(step.config.version).toBe(this.config.version + 1);
+      this.#joined(step.config);
       this.config = step.config;
     }
     this.infrastructure(step, id);
@@ -149,7 +228,13 @@ export class Play {
     if (step.kind === 'stepDown') {
       this.states[i] = 'SECONDARY';
       const heirs = this.state.members.filter(
-        (m) => m.index !== i && m.stage !== 'removing' && this.isIn(m) && this.states[m.index] !== null,
+        (m) =>
+          m.index !== i &&
+          m.stage !== 'removing' &&
+          this.isIn(m) &&
+          this.isUp(m) &&
+          this.states[m.index] !== null &&
+          (this.config.members.find((r) => r.host === memberHost(m))?.priority ?? 0) > 0,
       );
       this.states[heirs[0]?.index ?? i] = 'PRIMARY';
     }
@@ -175,6 +260,8 @@ export class Play {
   }
 
   private stateOf(member: MemberState): MemberStateName | null {
+    if (this.lost.has(member.host ?? '')) return null;
+    if (this.#syncing.has(member.index)) return 'STARTUP2';
     const told = this.states[member.index];
     if (told !== undefined) return told;
     return this.isIn(member) ? 'SECONDARY' : 'STARTUP';
@@ -207,12 +294,15 @@ export class Play {
     };
     if (step.kind === 'import') {
       const index = Number(step.member.split('-').at(-1)) + 1;
+      const { host, address, port } = step.placement;
+      const place = this.hosts === null ? {} : { host, address, port };
       succeed({
         serviceId: `s-${step.member}`,
         volumeId: `v-${step.member}`,
         host: `db${index}`,
         address: `db${index}`,
         port: 27017,
+        ...place,
       });
     }
     if (step.kind === 'deploy' || step.kind === 'deleteRuntime' || step.kind === 'deleteVolume') succeed({});

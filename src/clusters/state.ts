@@ -78,15 +78,44 @@ export function plannedMember(group: Omit<Group, 'component'>, index: number): M
 
 // ── small pieces ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The state with one member changed. */
+/** The state with one member changed, be it retired already. */
 export function withMember(state: State, name: string, change: Partial<MemberState>): State {
-  check(
-    state.members.some((m) => m.name === name),
-    'A2.2',
-    `no member ${name}`,
-  );
-  return { ...state, members: state.members.map((m) => (m.name === name ? { ...m, ...change } : m)) };
+  check(memberOf(state, name) !== null, 'A2.2', `no member ${name}`);
+  const changed = (members: readonly MemberState[]): readonly MemberState[] =>
+    members.map((m) => (m.name === name ? { ...m, ...change } : m));
+  const retired = state.retired === undefined ? {} : { retired: changed(state.retired) };
+  return { ...state, members: changed(state.members), ...retired };
 }
+
+/** Takes a member that is out of its set for good out of the list of members: what is left of it is in nobody's way. */
+export function retire(state: State, name: string): State {
+  const member = state.members.find((m) => m.name === name);
+  check(member !== undefined, 'A2.2', `no member ${name}`);
+  const { replacement: _, ...left } = { ...member, stage: 'removing' as const, caughtUpSince: null };
+  return {
+    ...state,
+    members: state.members.filter((m) => m.name !== name),
+    retired: [...(state.retired ?? []), left],
+    retries: state.retries.filter((r) => r.member !== name),
+  };
+}
+
+/** The state without these members and everything kept about them. */
+export function forgetMembers(state: State, names: ReadonlySet<string>): State {
+  const retired = state.retired?.filter((m) => !names.has(m.name)) ?? [];
+  const { retired: _, ...rest } = state;
+  return {
+    ...(rest as State),
+    members: state.members.filter((m) => !names.has(m.name)),
+    pending: state.pending.filter((p) => !names.has(p.member)),
+    retries: state.retries.filter((r) => !names.has(r.member)),
+    ...(retired.length === 0 ? {} : { retired }),
+  };
+}
+
+/** All whose runtimes and volumes are ours: members and retired ones. */
+export const everyMember = (state: Pick<State, 'members' | 'retired'>): readonly MemberState[] =>
+  state.retired === undefined ? state.members : [...state.members, ...state.retired];
 
 /** The state with one replica set changed. */
 export function withReplicaSet(state: State, name: string, change: Partial<ReplicaSetState>): State {
@@ -94,7 +123,7 @@ export function withReplicaSet(state: State, name: string, change: Partial<Repli
 }
 
 export const memberOf = (state: State, name: string): MemberState | null =>
-  state.members.find((m) => m.name === name) ?? null;
+  everyMember(state).find((m) => m.name === name) ?? null;
 
 export const pendingOf = (state: State, member: string): PendingOperation | null =>
   state.pending.find((p) => p.member === member) ?? null;

@@ -89,16 +89,29 @@ export function memberHost(member: MemberState): string | null {
 export const untouched = (set: Pick<ReplicaSetState, 'stage' | 'initiating'>): boolean =>
   set.stage === 'bootstrap' && !set.initiating;
 
-/** Members that stay, in the order of their indexes: the order of `spec.memberConfig`. */
-export const stayingMembers = (state: Pick<State, 'members'>): readonly MemberState[] =>
-  state.members.filter((m) => m.stage !== 'removing').sort((a, b) => a.index - b.index);
+/** Its number in the order of members: its index, or that of the member whose place it took (A13.3). */
+export const placeOf = (member: Pick<MemberState, 'index' | 'place'>): number => member.place ?? member.index;
 
-/** What the spec gives this member; null for one that leaves. */
+/** On its way to the place of a member that still has it. */
+export const isSubstitute = (state: Pick<State, 'members'>, member: MemberState): boolean =>
+  member.replacement !== undefined && state.members.some((m) => m.name === member.replacement?.of);
+
+/**
+ * Members that stay, in the order of their places: the order of `spec.memberConfig`. A substitute counts from when the
+ * place is free.
+ */
+export const stayingMembers = (state: Pick<State, 'members'>): readonly MemberState[] =>
+  state.members
+    .filter((m) => m.stage !== 'removing' && !isSubstitute(state, m))
+    .sort((a, b) => placeOf(a) - placeOf(b));
+
+/** What the spec gives this member; null for one that leaves. On its way to a place: what that place had. */
 export function wantedMember(
   state: Pick<State, 'members'>,
   desired: Desired,
   member: MemberState,
 ): DesiredMember | null {
+  if (member.replacement !== undefined && member.stage !== 'removing') return member.replacement.settings;
   const group = groupsOf(desired).find((g) => g.name === member.replicaSet);
   const place = stayingMembers(state)
     .filter((m) => m.replicaSet === member.replicaSet)

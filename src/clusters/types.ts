@@ -125,6 +125,23 @@ export interface MemberState {
   readonly activated: ActivatedSnapshot | null;
   /** Since when a syncing member has been seen caught up, reading after reading (A6.3); null: it is behind or unknown. */
   readonly caughtUpSince: Millis | null;
+  /** Where it stands in the order of `spec.memberConfig`, when that is not its index: it took the place of another (A13.3). */
+  readonly place?: number;
+  /** As long as it is on its way to another member's place (A13.3). */
+  readonly replacement?: Replacement;
+}
+
+/** A place that a member is to take, frozen when the operation began: later changes of documents do not turn it round (A13.7). */
+export interface Replacement {
+  /** The member that has the place now. */
+  readonly of: string;
+  /** What the place has in the set: taken over as it is, so that no vote is won or lost by it (S5). */
+  readonly settings: DesiredMember;
+  /** The host it is moved to; null: the platform chooses. */
+  readonly host: string | null;
+  /** Hosts it must not come to. */
+  readonly avoidHosts: readonly string[];
+  readonly because: 'Replacing' | 'Moving';
 }
 
 export interface ActivatedSnapshot {
@@ -234,6 +251,11 @@ export interface State {
   readonly secretsDeleted: boolean;
   /** A8.3, S14: we stopped the balancer, or found it off; null: it is nobody's business now. */
   readonly balancer: BalancerRest | null;
+  /**
+   * Members out of their set for good, of which something is left on a host: removed when that host is there, in nobody's
+   * way until then (A13.3). Absent: none.
+   */
+  readonly retired?: readonly MemberState[];
   /** The one operation that runs (A13.6); others wait in the order in which they were asked for. */
   readonly operation: RunningOperation | null;
   /** Operations that ended and whose documents do not say so yet. */
@@ -264,7 +286,9 @@ export interface OperationRequest {
 export type OperationWork =
   | { readonly kind: 'Restart' }
   /** Fingerprints that members had when it began. */
-  | { readonly kind: 'RotateTLS'; readonly before: Readonly<Record<string, string | null>> };
+  | { readonly kind: 'RotateTLS'; readonly before: Readonly<Record<string, string | null>> }
+  /** Another member takes this one's place; where it may come to stands in its own record (A13.7). */
+  | { readonly kind: 'Replace'; readonly substitute: string };
 
 export interface RunningOperation {
   readonly uid: string;
@@ -446,6 +470,8 @@ export type Reason =
   | 'ShardMissing'
   | 'BalancerRests'
   | 'BalancerResumes'
+  | 'Replacing'
+  | 'Moving'
   | 'TlsChanged'
   | 'VersionChanged'
   | 'Resuming'

@@ -28,7 +28,10 @@ import { askedBy, requestOf } from './operationObjects.ts';
 import type { UserObject } from './userObjects.ts';
 import { userStatus } from './userStatus.ts';
 
-export type MongoDBProvider = Provider<Desired, State, Reading, Step>;
+export interface MongoDBProvider extends Provider<Desired, State, Reading, Step> {
+  /** A reading for plans and admission: hosts that carry nothing yet are part of it. */
+  readonly look: (cluster: Cluster) => Promise<Reading>;
+}
 export type MongoDBDeps = ObserveDeps & EffectDeps;
 type Cluster = Subject<Desired, State>;
 
@@ -42,6 +45,7 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     expecting: (cluster) => expecting(deps, cluster),
     basis: (cluster) => basis(deps, cluster),
     observe: (cluster, fresh) => observe(deps, cluster, fresh),
+    look: (cluster) => observe(deps, cluster, false, true),
     advance: (cluster, reading, now) => {
       const state = advance(cluster.state, cluster.desired, reading, now);
       seen({ ...cluster, state });

@@ -6,6 +6,7 @@ import { DAY, type Millis } from '../base/units.ts';
 import {
   CERTIFICATE_RENEWAL,
   type Desired,
+  everyMember,
   type MemberState,
   memberOf,
   type Observed,
@@ -56,16 +57,25 @@ export interface ObserveDeps {
 
 type Cluster = Subject<Desired, State>;
 
-/** Takes the reading. `fresh`: nothing that decides about an effect comes from a cache. */
-export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolean): Promise<Reading> {
+/**
+ * Takes the reading. `fresh`: nothing that decides about an effect comes from a cache. `everywhere`: hosts without a member
+ * are looked at too, for plans of what is not asked for yet.
+ */
+export async function observe(
+  deps: ObserveDeps,
+  cluster: Cluster,
+  fresh: boolean,
+  everywhere = false,
+): Promise<Reading> {
   const { object, state } = cluster;
   const at = deps.clock.now();
   const wanted = deps.operationIndex.open(object);
+  const placing = everywhere || unplaced(state) || wanted.some(looksForPlace);
   const silent = silentAbout(deps.agents, state);
   const [started, lost, first, users] = await Promise.all([
     readOperations(deps, state),
     lostOperations(deps, cluster),
-    needsServices(cluster) || silent.size > 0
+    needsServices(cluster) || placing || silent.size > 0
       ? readServices(deps, cluster, fresh ? new Set([...asked(state), ...silent]) : silent)
       : null,
     userObjects(deps.userIndex, deps.userSecrets, object, state, fresh),
@@ -76,7 +86,7 @@ export async function observe(deps: ObserveDeps, cluster: Cluster, fresh: boolea
     members: state.members.map((member) => readMember(deps.agents, member)),
     services: platform?.ours ?? null,
     operations,
-    hosts: readHosts(deps, cluster, platform?.lists ?? null),
+    hosts: readHosts(deps, cluster, platform?.lists ?? null, placing),
     users: users.filter((user) => user.refused === null).map((user) => user.desired),
     capabilities: deps.platform.capabilities,
     userObjects: users,
@@ -110,7 +120,9 @@ export function basis(deps: ObserveDeps, cluster: Cluster): readonly unknown[] |
     const facts = deps.agents.member({ host, serviceId })?.facts;
     parts.push(facts, report?.facts, report?.connected, deps.informer.get(hostKey(host)));
   }
-  parts.push(...deps.operationIndex.open(object), ...certificateBasis(deps, state));
+  const asked = deps.operationIndex.open(object);
+  if (asked.some(looksForPlace)) return null;
+  parts.push(...asked, ...certificateBasis(deps, state));
   for (const user of deps.userIndex.of(object.metadata)) {
     const fingerprint = deps.userSecrets.known(user);
     if (fingerprint === undefined) return null;
@@ -191,7 +203,11 @@ function needsServices({ desired, state }: Cluster): boolean {
 }
 
 const unplaced = (state: State): boolean =>
-  state.members.some((member) => member.stage === 'planned' || member.stage === 'removing');
+  everyMember(state).some((member) => member.stage === 'planned' || member.stage === 'removing');
+
+/** Operations for which a place is looked for before they begin (A13.7). */
+const looksForPlace = ({ spec }: StoredObject): boolean =>
+  ['Replace', 'Move'].includes((spec as { readonly type?: string }).type ?? '');
 
 interface PlatformReading {
   readonly ours: readonly ServiceFacts[] | null;
@@ -211,7 +227,9 @@ function silentAbout(agents: Agents, state: State): ReadonlySet<string> {
 /** Hosts whose services an effect may depend on. */
 const asked = (state: State): ReadonlySet<string> =>
   new Set([
-    ...state.members.map((member) => member.host).filter((host) => host !== null),
+    ...everyMember(state)
+      .map((member) => member.host)
+      .filter((host) => host !== null),
     ...pendingHosts(state),
   ]);
 
@@ -222,7 +240,8 @@ async function readServices(
   anew: ReadonlySet<string>,
 ): Promise<PlatformReading> {
   const { desired, state } = cluster;
-  const placed = state.members.map((member) => member.host).filter((host) => host !== null);
+  const members = everyMember(state);
+  const placed = members.map((member) => member.host).filter((host) => host !== null);
   const placing = desired.deleting === null && !desired.suspend;
   const reachable = deps.agents
     .hosts()
@@ -233,8 +252,8 @@ async function readServices(
   // Taking down needs every answer: a runtime that is not seen would be left running. Placing goes on elsewhere.
   const enough = placing ? hosts.length === 0 || lists.size > 0 : hosts.every((host) => lists.has(host));
   if (!enough) return { ours: null, lists };
-  const names = new Set(state.members.map((member) => serviceHostname(desired, member.name)));
-  const ids = new Set(state.members.flatMap((member) => [member.serviceId, member.volumeId]));
+  const names = new Set(members.map((member) => serviceHostname(desired, member.name)));
+  const ids = new Set(members.flatMap((member) => [member.serviceId, member.volumeId]));
   const ours: ServiceFacts[] = [];
   for (const item of [...lists.values()].flat()) {
     if (item.owner?.clusterUid !== state.uid && !names.has(item.hostname) && !ids.has(item.id)) continue;
@@ -309,9 +328,9 @@ function readHosts(
   deps: ObserveDeps,
   { object, state }: Cluster,
   lists: ReadonlyMap<string, readonly ServiceFacts[]> | null,
+  placing: boolean,
 ): readonly ObservedHost[] {
   const placed = new Set(state.members.map((member) => member.host));
-  const placing = unplaced(state);
   const reports = placing ? deps.agents.hosts() : carrying(deps.agents, placed);
   const read = reports.map((host) => {
     const listed = lists?.get(host.facts.name);

@@ -1,5 +1,5 @@
 /** Adds the provider to an engine and leads events to the clusters they are about. */
-import type { Desired, State } from '../clusters/index.ts';
+import { type Desired, everyMember, type State } from '../clusters/index.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Executor } from '../engine/executor.ts';
 import type { ObjectChanged } from '../engine/informer.ts';
@@ -156,8 +156,13 @@ class Places {
     );
     if (state.members.some((member) => member.stage === 'planned')) this.#looking.add(uid);
     else this.#looking.delete(uid);
+    // A host that comes back wakes those who left something there; its document may go all the same.
     const hosts = [
-      ...new Set(state.members.map((member) => member.host).filter((host) => host !== null)),
+      ...new Set(
+        everyMember(state)
+          .map((member) => member.host)
+          .filter((host) => host !== null),
+      ),
     ].sort();
     if (hosts.join() === this.#hosts.get(uid)?.join()) return;
     this.#unplace(uid);

@@ -118,7 +118,7 @@ export async function sceneOf(deps: ApiDeps, cluster: StoredObject) {
   const desired = desiredFrom({ metadata, spec: cluster.spec as MongoDBSpec });
   const stored = await deps.store.loadState(metadata.uid);
   const state = (stored?.value as State | undefined) ?? initialState(desired);
-  const observed = await deps.provider.observe({ object: cluster, desired, state }, false);
+  const observed = await deps.provider.look({ object: cluster, desired, state });
   return { desired, state, observed, now: deps.clock.now() };
 }
 

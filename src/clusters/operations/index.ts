@@ -6,7 +6,16 @@ import type { Millis } from '../../base/units.ts';
 import type { OperationSpec, OperationType } from '../../model/index.ts';
 import { views } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
-import type { Desired, EndedOperation, Observed, OperationRequest, State } from '../types.ts';
+import type {
+  Desired,
+  EndedOperation,
+  Observed,
+  OperationRequest,
+  RunningOperation,
+  State,
+} from '../types.ts';
+import { MOVE } from './move.ts';
+import { REPLACE } from './replace.ts';
 import { RESTART } from './restart.ts';
 import { ROTATE_TLS } from './rotateTls.ts';
 import type { OperationRule } from './rule.ts';
@@ -15,6 +24,8 @@ import type { OperationRule } from './rule.ts';
 const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
   Restart: RESTART,
   RotateTLS: ROTATE_TLS,
+  Replace: REPLACE,
+  Move: MOVE,
 };
 
 /** Types of operations that can be asked for. */
@@ -95,12 +106,13 @@ function goOn(scene: Scene): State {
   const { operation } = state;
   const rule = operation === null ? undefined : RULES[operation.type];
   if (operation === null || rule === undefined) return state;
-  const { completed, ended } = rule.progress(scene, operation);
+  const { completed, ended, left: rest } = rule.progress(scene, operation);
   const moved =
     completed.join() === operation.completed.join()
       ? state
       : { ...state, operation: { ...operation, completed } };
-  if (ended !== null) return stop(moved, ended, now);
+  if (ended !== null)
+    return stop(rest === undefined ? moved : { ...rest, operation: moved.operation }, ended, now);
   const request = observed.requests.find((r) => r.uid === operation.uid);
   // A document that vanished asks for nothing any more.
   if (request !== undefined && !request.cancelRequested) return moved;
@@ -130,6 +142,22 @@ function beginNext(scene: Scene): State {
   return { ...next, operation };
 }
 
+/** How far the running operation is, in its own words, and why it cannot be cancelled now (null: it can). */
+export function operationProgress(
+  scene: Scene,
+  operation: RunningOperation,
+): { readonly current?: string; readonly percent?: number; readonly keeps: string | null } {
+  const rule = RULES[operation.type];
+  if (rule === undefined) return { keeps: null };
+  const { current, percent } = rule.progress(scene, operation);
+  const left = rule.cancel(scene, operation);
+  return {
+    ...(current === undefined ? {} : { current }),
+    ...(percent === undefined ? {} : { percent }),
+    keeps: typeof left === 'string' ? left : null,
+  };
+}
+
 /** Why a request does not run now, in one sentence; null when it runs or may. */
 export function operationWaitsFor(scene: Scene, request: OperationRequest): string | null {
   const { state, desired } = scene;
@@ -146,7 +174,9 @@ function unsettled({ state }: Scene, spec: OperationSpec): string | null {
   if (RULES[spec.type]?.movesMembers) return null;
   if (state.replicaSets.some((r) => r.stage !== 'ready')) return 'the cluster is not set up yet';
   const busy = state.members.filter((m) => m.stage !== 'active');
-  if (busy.length === 0 && state.pending.length === 0) return null;
+  // What is left of members that were replaced is in nobody's way.
+  const pending = state.pending.filter((p) => state.members.some((m) => m.name === p.member));
+  if (busy.length === 0 && pending.length === 0) return null;
   const who = busy.map((m) => `${m.name} is ${m.stage}`).join(', ');
   return who === '' ? 'an infrastructure operation is under way' : who;
 }

@@ -8,6 +8,11 @@ export type Begun = Pick<RunningOperation, 'members' | 'work'>;
 export interface Progress {
   readonly completed: readonly string[];
   readonly ended: Pick<EndedOperation, 'state' | 'message'> | null;
+  /** The record as it is left when it has ended otherwise than well; else as it is. */
+  readonly left?: State;
+  /** Member it works on and percent of the way, where members alone do not tell. */
+  readonly current?: string;
+  readonly percent?: number;
 }
 
 /**

@@ -1,7 +1,8 @@
 import type { Operation } from '../../model/index.ts';
 import { views } from '../interpret.ts';
+import type { Scene } from '../planners/planner.ts';
 import type { Desired, Observed, OperationRequest, Plan, RunningOperation, State } from '../types.ts';
-import { operationWaitsFor } from './index.ts';
+import { operationProgress, operationWaitsFor } from './index.ts';
 
 export type OperationStatus = NonNullable<Operation['status']>;
 
@@ -38,8 +39,9 @@ export function operationStatus(
       finishedAt: text(over.finishedAt),
     };
   }
-  if (state.operation?.uid === request.uid) return running(state, state.operation, common, plan);
-  const why = operationWaitsFor({ ...scene, all: views(state, observed) }, request);
+  const seen = { ...scene, all: views(state, observed) };
+  if (state.operation?.uid === request.uid) return running(seen, state.operation, common, plan);
+  const why = operationWaitsFor(seen, request);
   return {
     ...common,
     state: 'Waiting',
@@ -50,25 +52,32 @@ export function operationStatus(
 }
 
 function running(
-  state: State,
+  scene: Scene,
   operation: RunningOperation,
   common: Pick<OperationStatus, 'observedGeneration' | 'conditions' | 'warnings' | 'cancelRequested'>,
   plan: Plan,
 ): OperationStatus {
+  const { state } = scene;
   const { members, completed, startedAt } = operation;
+  const told = operationProgress(scene, operation);
   const left = members.filter((name) => !completed.includes(name));
   const underWay = state.members.find((m) => left.includes(m.name) && m.stage !== 'active');
-  const current = underWay?.name ?? left[0];
+  const current = told.current ?? underWay?.name ?? left[0];
   const held = plan.act ?? plan.blocks[0] ?? plan.waits[0];
-  const percent = members.length === 0 ? 0 : Math.round((100 * completed.length) / members.length);
+  const share = members.length === 0 ? 0 : Math.round((100 * completed.length) / members.length);
+  const doing = held?.detail;
+  const message =
+    common.cancelRequested && told.keeps !== null
+      ? `not cancelled: ${told.keeps}${doing === undefined ? '' : ` (${doing})`}`
+      : doing;
   return {
     ...common,
     state: 'Running',
-    ...(held === undefined ? {} : { message: held.detail }),
+    ...(message === undefined ? {} : { message }),
     completedMembers: [...completed],
     ...(current === undefined ? {} : { currentMember: current }),
-    progressPercent: percent,
-    cancellable: true,
+    progressPercent: told.percent ?? share,
+    cancellable: told.keeps === null,
     startedAt: text(startedAt),
   };
 }

@@ -3,7 +3,7 @@ import { initiated, isNewcomer, type MemberView, primaryOf } from '../interpret.
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
-import type { Decision, Desired, MemberState, State, Step } from '../types.ts';
+import type { Decision, Desired, MemberState, Reason, State, Step } from '../types.ts';
 import { placeAll } from './placement.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 
@@ -23,18 +23,26 @@ export const planCredentials: Planner = (scene) => {
 
 /** Operations under way: never a second one for the same member beside them (A2.4). */
 export const planPending: Planner = (scene) => {
-  const waits = scene.state.pending.map((p) => {
-    const facts = scene.observed.operations[p.stepId];
-    const detail = facts?.kind === 'running' && facts.detail !== '' ? `: ${facts.detail}` : '';
-    const since = formatDuration(Math.max(0, scene.now - p.startedAt));
-    return wait(
-      'OperationRunning',
-      soon(scene),
-      `${p.action} of ${p.member} runs for ${since}${detail}`,
-      p.member,
-    );
-  });
+  const waits = scene.state.pending
+    .filter((p) => !isLeftBehind(scene, p.member))
+    .map((p) => {
+      const facts = scene.observed.operations[p.stepId];
+      const detail = facts?.kind === 'running' && facts.detail !== '' ? `: ${facts.detail}` : '';
+      const since = formatDuration(Math.max(0, scene.now - p.startedAt));
+      return wait(
+        'OperationRunning',
+        soon(scene),
+        `${p.action} of ${p.member} runs for ${since}${detail}`,
+        p.member,
+      );
+    });
   return verdict(waits, false);
+};
+
+/** Out of its set and on a host that is away: nobody waits for it (A13.3). */
+const isLeftBehind = ({ state, observed }: Scene, name: string): boolean => {
+  const member = state.retired?.find((m) => m.name === name);
+  return member !== undefined && !observed.hosts.some((h) => h.name === member.host && h.connected);
 };
 
 /** Imports every planned member at once (A4.2, A4.3), each at its place. */
@@ -50,10 +58,7 @@ export const planImport: Planner = (scene) => {
   const steps = ready.map(
     (m): Step => ({ kind: 'import', member: m.name, placement: places.value.get(m.name)! }),
   );
-  return verdict(
-    [act(scene.state.phase === 'suspended' ? 'Resuming' : 'Creating', steps, names(ready)), ...held, ...help],
-    false,
-  );
+  return verdict([act(reasonFor(scene, ready), steps, names(ready)), ...held, ...help], false);
 };
 
 /** The server's exit code for a port that it cannot open. */
@@ -99,7 +104,7 @@ export const planDeploy: Planner = (scene) => {
   const ready = todo.filter((_, i) => held[i] === null);
   const help = todo.map((m) => helpNeeded(scene, 'deploy', m.name));
   const steps = ready.map((m): Step => ({ kind: 'deploy', member: m.name, version: scene.desired.version }));
-  const go = steps.length > 0 ? act('Creating', steps, names(ready)) : null;
+  const go = steps.length > 0 ? act(reasonFor(scene, ready), steps, names(ready)) : null;
   return verdict([go, ...held, ...help], false);
 };
 
@@ -120,7 +125,8 @@ export const planFirstPublish: Planner = (scene) => {
   const steps = ready.map(
     (m): Step => ({ kind: 'publish', member: m.name, configVersion: scene.state.configVersion }),
   );
-  return verdict([steps.length > 0 ? act('Creating', steps, names(ready)) : null, ...held], false);
+  const go = steps.length > 0 ? act(reasonFor(scene, ready), steps, names(ready)) : null;
+  return verdict([go, ...held], false);
 };
 
 const newcomers = (scene: Scene): readonly MemberState[] =>
@@ -135,6 +141,11 @@ function mayStart(scene: Scene, member: MemberState): boolean {
   const config = scene.state.replicaSets.find((r) => r.role === 'configServer');
   const servers = scene.all.filter((v) => v.member.role === 'configServer');
   return config?.stage === 'ready' && primaryOf(servers) !== null;
+}
+
+function reasonFor({ state }: Scene, members: readonly MemberState[]): Reason {
+  if (state.phase === 'suspended') return 'Resuming';
+  return members.find((m) => m.replacement)?.replacement?.because ?? 'Creating';
 }
 
 const wantsRuntime = (scene: Scene): boolean => scene.desired.deleting === null && !scene.desired.suspend;

@@ -2,16 +2,17 @@ import type { ConfigMember, ReplSetConfig } from '../facts.ts';
 import {
   configOf,
   isHealthy,
+  isIrreplaceable,
   type MemberView,
   majority,
   primaryOf,
   runsItsSnapshot,
   stateOf,
 } from '../interpret.ts';
-import { LAG_LIMIT } from '../limits.ts';
+import { LAG_LIMIT, MAX_VOTERS } from '../limits.ts';
 import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
-import { configRow, memberHost, untouched, wantedMember } from '../topology.ts';
+import { configRow, isSubstitute, memberHost, placeOf, untouched, wantedMember } from '../topology.ts';
 import type { Decision, MemberState, Reason, ReplicaSetState, Step } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { heirOf } from './rollout.ts';
@@ -19,10 +20,15 @@ import { heirOf } from './rollout.ts';
 /*
  * Who is in the set. One change a time, each built on the configuration the primary has now (STK-09):
  *
- *   leave    highest index first; a primary hands over first (S3); the old and the new majority are counted (A6.4)
+ *   leave    highest place first; a primary hands over first (S3); the old and the new majority are counted (A6.4)
  *   join     without vote and priority: a member that syncs must not count (A6.3)
  *   adjust   votes, priority, hidden, tags and delay of members that are there; one vote a time (S5)
  *   promote  a member seen caught up in two readings gets what the spec gives it, one vote a time
+ *
+ * While a member takes another's place (A13.3), only what that needs is done (A13.6): the new one joins without vote and
+ * copies the data; once it has caught up the old one leaves, a primary after it handed over; then the new one gets what
+ * the place had. Votes go down by one and up again, so there is never an eighth. Where the old one is the only member that
+ * could be primary, the new one gets its vote first.
  *
  * A member that has left is taken down afterwards: runtime first, then its volume (A6.4, S4).
  */
@@ -41,13 +47,7 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
   const members = scene.all.filter((v) => v.member.replicaSet === set.name);
   const config = configOf(members);
   const primary = primaryOf(members);
-  const work =
-    config === null
-      ? null
-      : (leave(scene, members, config) ??
-        join(scene, members, config) ??
-        adjust(scene, members, config) ??
-        promote(scene, members, config));
+  const work = config === null ? null : workOn(scene, members, config);
   if (work === null || config === null || primary === null) return [];
   if (work.kind === 'wait') return [work.decision];
   if (work.kind === 'handOver') return [handOver(scene, set, primary, members, work.because)];
@@ -63,6 +63,14 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
     change: work.change,
   };
   return [act(work.because, [step], work.change)];
+}
+
+function workOn(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+  const moving = leave(scene, members, config) ?? join(scene, members, config);
+  const substitute = members.find((v) => v.member.replacement && v.member.stage !== 'removing');
+  if (moving !== null || substitute !== undefined)
+    return moving ?? takePlace(scene, members, config, substitute as MemberView);
+  return adjust(scene, members, config) ?? promote(scene, members, config);
 }
 
 type Work =
@@ -88,16 +96,21 @@ const votes = (before: ReplSetConfig, after: readonly ConfigMember[]): string =>
 function leave(_: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   const leaving = members
     .filter((v) => v.member.stage === 'removing' && rowOf(config, v.member) !== undefined)
-    .sort((a, b) => b.member.index - a.member.index);
+    .sort((a, b) => placeOf(b.member) - placeOf(a.member));
   const next = leaving[0];
   if (next === undefined) return null;
-  if (stateOf(next) === 'PRIMARY') return { kind: 'handOver', because: 'ScaleDown' };
-  const rest = config.members.filter((row) => row.host !== memberHost(next.member));
+  return takenOut(next, config, next.member.replacement?.because ?? 'ScaleDown');
+}
+
+/** Out of the configuration; a primary hands over first (S3). */
+function takenOut(view: MemberView, config: ReplSetConfig, because: Reason): Work {
+  if (stateOf(view) === 'PRIMARY') return { kind: 'handOver', because };
+  const rest = config.members.filter((row) => row.host !== memberHost(view.member));
   return {
     kind: 'reconfig',
     members: rest,
-    change: `${next.member.name} leaves${votes(config, rest)}`,
-    because: 'ScaleDown',
+    change: `${view.member.name} leaves${votes(config, rest)}`,
+    because,
   };
 }
 
@@ -130,13 +143,16 @@ function handOver(
 // ── join ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Members that are up and not in the set yet: all at once, since none of them counts (votes stay as they are). */
-function join(_: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+function join({ state }: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   const joining = members.filter(
     (v) =>
       v.member.stage === 'healthy' &&
+      // Whose place is taken has no more business in the set.
+      !members.some((other) => other.member.replacement?.of === v.member.name) &&
       v.database?.initiated === false &&
       rowOf(config, v.member) === undefined,
   );
+  const substitute = joining.find((v) => isSubstitute(state, v.member));
   const rows = joining.flatMap(({ member }): ConfigMember[] => {
     const host = memberHost(member);
     return host === null ? [] : [{ _id: freeId(config, member.index), host, priority: 0, votes: 0 }];
@@ -146,7 +162,7 @@ function join(_: Scene, members: readonly MemberView[], config: ReplSetConfig): 
     kind: 'reconfig',
     members: [...config.members, ...rows],
     change: `${joining.map((v) => v.member.name).join(', ')} join without vote and priority`,
-    because: 'ScaleUp',
+    because: substitute?.member.replacement?.because ?? 'ScaleUp',
   };
 }
 
@@ -171,6 +187,7 @@ function adjust(scene: Scene, members: readonly MemberView[], config: ReplSetCon
     const next = { ...row, ...settings(configRow(view.member, wanted, row.host)) };
     if (same(row, next)) continue;
     if (row.votes !== next.votes && voteChanged) continue; // its turn comes in a later one (S5)
+    if (next.votes > row.votes && votersOf(rows) >= MAX_VOTERS) continue; // first another loses its vote
     if (stateOf(view) === 'PRIMARY' && next.priority === 0)
       return { kind: 'handOver', because: 'MemberConfigChanged' };
     voteChanged ||= row.votes !== next.votes;
@@ -213,22 +230,28 @@ function promote(scene: Scene, members: readonly MemberView[], config: ReplSetCo
     // One that is being changed restarts: it may do so only as long as it has no vote (S1).
     .filter((v) => pendingOf(scene.state, v.member.name) === null && runsItsSnapshot(v))
     .sort((a, b) => a.member.index - b.member.index);
-  const ready = syncing.find(
-    (v) => v.member.caughtUpSince !== null && v.member.caughtUpSince < scene.now && isHealthy(v, members),
-  );
+  const ready = syncing.find((v) => hasCaughtUp(scene, v, members));
   const next = ready ?? syncing[0];
   if (next === undefined) return null;
-  const [row, wanted] = [rowOf(config, next.member), wantedMember(scene.state, scene.desired, next.member)];
-  if (row === undefined || wanted === null) return null;
   if (ready === undefined)
     return { kind: 'wait', decision: wait('InitialSync', soon(scene), syncText(next), next.member.name) };
-  const promoted = { ...row, ...settings(configRow(next.member, wanted, row.host)) };
+  return promotion(scene, next, config, 'ScaleUp');
+}
+
+/** A6.3: in two readings. */
+const hasCaughtUp = (scene: Scene, view: MemberView, members: readonly MemberView[]): boolean =>
+  view.member.caughtUpSince !== null && view.member.caughtUpSince < scene.now && isHealthy(view, members);
+
+function promotion(scene: Scene, view: MemberView, config: ReplSetConfig, because: Reason): Work | null {
+  const [row, wanted] = [rowOf(config, view.member), wantedMember(scene.state, scene.desired, view.member)];
+  if (row === undefined || wanted === null) return null;
+  const promoted = { ...row, ...settings(configRow(view.member, wanted, row.host)) };
   const rows = config.members.map((r) => (r.host === row.host ? promoted : r));
   return {
     kind: 'reconfig',
     members: rows,
-    change: `${next.member.name} gets its vote${votes(config, rows)}`,
-    because: 'ScaleUp',
+    change: `${view.member.name} gets its vote${votes(config, rows)}`,
+    because,
   };
 }
 
@@ -237,6 +260,28 @@ function syncText(view: MemberView): string {
   const how =
     percent === null ? `is ${stateOf(view) ?? 'not reported'}` : `initial sync ${Math.round(percent)} %`;
   return `${view.member.name} ${how}; it votes once it is at most ${LAG_LIMIT / 1000} s behind in two readings`;
+}
+
+// ── replacement (A13.3) ────────────────────────────────────────────────────────────────────────────────────────────
+
+function takePlace(
+  scene: Scene,
+  members: readonly MemberView[],
+  config: ReplSetConfig,
+  view: MemberView,
+): Work | null {
+  const { member } = view;
+  const { of, because } = member.replacement ?? { of: '', because: 'Replacing' as const };
+  const row = rowOf(config, member);
+  if (row === undefined || member.stage !== 'syncing') return null; // it is on its way, and others say how far
+  const settled = pendingOf(scene.state, member.name) === null && runsItsSnapshot(view);
+  if (!settled || !hasCaughtUp(scene, view, members))
+    return { kind: 'wait', decision: wait('InitialSync', soon(scene), syncText(view), member.name) };
+  const old = members.find((v) => v.member.name === of);
+  const oldRow = old === undefined ? undefined : rowOf(config, old.member);
+  const first = oldRow !== undefined && row.votes === 0 && isIrreplaceable(config, oldRow, row);
+  if (oldRow === undefined || first) return promotion(scene, view, config, because);
+  return takenOut(old as MemberView, config, because);
 }
 
 // ── safety ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -273,24 +318,29 @@ function majorities(
 /** Takes down what has left, or what never joined (A6.7): the runtime, its absence observed, then its volume. */
 export const planRetirement: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend) return null;
-  const leaving = scene.state.members.filter(
-    (m) => m.stage === 'removing' && pendingOf(scene.state, m.name) === null && isOut(scene, m),
-  );
-  const decisions = leaving.flatMap((member): Decision[] => {
-    const kind = member.serviceId !== null ? 'deleteRuntime' : 'deleteVolume';
-    const held = backingOff(scene, kind, member.name) ?? away(scene, member);
-    const help = helpNeeded(scene, kind, member.name);
-    if (held !== null) return help === null ? [held] : [held, help];
-    return [
-      act(
-        'ScaleDown',
-        [{ kind, member: member.name }],
-        kind === 'deleteRuntime' ? `take ${member.name} down` : `delete the volume of ${member.name}`,
-      ),
-    ];
-  });
+  const { members, retired = [] } = scene.state;
+  const leaving = members.filter((m) => m.stage === 'removing');
+  // What is left where nobody can be reached waits in nobody's way (A13.3).
+  const left = retired.filter((m) => scene.observed.hosts.some((h) => h.name === m.host && h.connected));
+  const decisions = [...leaving, ...left]
+    .filter((m) => pendingOf(scene.state, m.name) === null && isOut(scene, m))
+    .flatMap((member) => takeDown(scene, member, left.includes(member) ? 'Replacing' : 'ScaleDown'));
   return verdict(decisions, false);
 };
+
+function takeDown(scene: Scene, member: MemberState, because: Reason): readonly Decision[] {
+  const kind = member.serviceId !== null ? 'deleteRuntime' : 'deleteVolume';
+  const held = backingOff(scene, kind, member.name) ?? away(scene, member);
+  const help = helpNeeded(scene, kind, member.name);
+  if (held !== null) return help === null ? [held] : [held, help];
+  return [
+    act(
+      because,
+      [{ kind, member: member.name }],
+      kind === 'deleteRuntime' ? `take ${member.name} down` : `delete the volume of ${member.name}`,
+    ),
+  ];
+}
 
 /**
  * Out of the configuration as the primary has it; before the set was initiated nobody is in. A member without a snapshot

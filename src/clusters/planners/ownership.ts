@@ -21,9 +21,7 @@ export const planOwnership: Planner = (scene) => {
       true,
     );
   }
-  const conflicts = unplaced
-    .map((m) => conflict(scene, m, services))
-    .filter((d): d is Decision => d !== null);
+  const conflicts = unplaced.map((m) => conflict(scene, m, services)).filter((d) => d !== null);
   if (conflicts.length > 0) return verdict(conflicts, true);
   const steps = unplaced.map((m) => adoption(scene, m, services)).filter((s): s is Step => s !== null);
   return steps.length === 0
@@ -31,7 +29,12 @@ export const planOwnership: Planner = (scene) => {
     : verdict([act('Adopting', steps, 'services made by an earlier pass are ours: taking them over')], true);
 };
 
-function conflict(scene: Scene, member: MemberState, services: readonly ServiceFacts[]): Decision | null {
+/** What of somebody else's has this member's name on the platform. */
+export function conflict(
+  scene: Scene,
+  member: MemberState,
+  services: readonly ServiceFacts[],
+): Extract<Decision, { kind: 'blocked' }> | null {
   const hostname = serviceHostname(scene.desired, member.name);
   for (const service of services) {
     if (service.hostname !== hostname) continue;

@@ -1,7 +1,7 @@
 import { err, ok, type Result } from '../../base/result.ts';
 import { FIRST_PORT } from '../limits.ts';
 import { isRouter } from '../topology.ts';
-import type { Decision, MemberState, ObservedHost, Placement } from '../types.ts';
+import type { Decision, MemberState, ObservedHost, Placement, Replacement } from '../types.ts';
 import { blocked, type Scene, soon, wait } from './planner.ts';
 
 /**
@@ -14,9 +14,10 @@ export function placeAll(
   members: readonly MemberState[],
 ): Result<ReadonlyMap<string, Placement>, Decision> {
   const placed = new Map<string, Placement>();
-  const used = scene.state.members
-    .filter((m) => m.host !== null)
-    .map((m) => ({ host: m.host as string, port: m.port, group: m.replicaSet }));
+  const used: Place[] = [
+    ...placesOf(scene.state.members, false),
+    ...placesOf(scene.state.retired ?? [], true),
+  ];
   for (const member of members) {
     if (member.host !== null && member.address !== null && member.port !== null) {
       placed.set(member.name, {
@@ -27,13 +28,13 @@ export function placeAll(
       });
       continue;
     }
-    const own = used.filter((u) => u.group === member.replicaSet);
-    const host =
-      member.host === null ? chooseHost(scene, used, own, productOf(member)) : hostOf(scene, member.host);
+    const own = used.filter((u) => u.group === member.replicaSet && !u.left);
+    const host = member.host === null ? chooseHost(scene, used, own, member) : hostOf(scene, member.host);
     if (!host.ok) return host;
     const port = choosePort(scene, host.value, used);
     if (!port.ok) return port;
-    used.push({ host: host.value.name, port: port.value, group: member.replicaSet });
+    const { name, replicaSet: group } = member;
+    used.push({ name, host: host.value.name, port: port.value, group, left: false });
     placed.set(member.name, {
       host: host.value.name,
       address: host.value.address,
@@ -52,7 +53,20 @@ function hostOf(scene: Scene, name: string): Result<ObservedHost, Decision> {
     : ok(host);
 }
 
-type Used = readonly { readonly host: string; readonly port: number | null; readonly group: string }[];
+interface Place {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number | null;
+  readonly group: string;
+  /** What is left of a member that is out of its set: its port is taken, but its loss would hurt nobody. */
+  readonly left: boolean;
+}
+type Used = readonly Place[];
+
+const placesOf = (members: readonly MemberState[], left: boolean): readonly Place[] =>
+  members.flatMap(({ name, host, port, replicaSet }) =>
+    host === null ? [] : [{ name, host, port, group: replicaSet, left }],
+  );
 
 const productOf = (member: MemberState): 'mongos' | 'mongod' => (isRouter(member) ? 'mongos' : 'mongod');
 
@@ -61,26 +75,18 @@ function chooseHost(
   scene: Scene,
   used: Used,
   own: Used,
-  product: 'mongos' | 'mongod',
+  member: MemberState,
 ): Result<ObservedHost, Decision> {
   const { hosts } = scene.observed;
+  const wish = member.replacement ?? null;
   if (hosts.length === 0) {
     const fix = 'start an agent: belay agent --server URL --join-token TOKEN, or belay up for this machine';
     return err(blocked('NoHosts', 'capacity', 'no host has joined', fix));
   }
-  const allowed = hosts.filter(
-    (h) => h.schedulable && (scene.desired.hosts === null || scene.desired.hosts.includes(h.name)),
-  );
+  const allowed = hosts.filter((h) => mayCarry(scene, h, own, wish));
   if (allowed.length === 0) {
-    const wanted = scene.desired.hosts?.join(', ') ?? 'any';
-    return err(
-      blocked(
-        'NoHosts',
-        'spec',
-        `no host fits spec.placement (${wanted})`,
-        'name hosts that have joined: belay get hosts',
-      ),
-    );
+    const [detail, fix] = nowhere(scene, own, wish);
+    return err(blocked('NoHosts', 'spec', detail, fix));
   }
   const connected = allowed.filter((h) => h.connected);
   if (connected.length === 0) {
@@ -92,8 +98,14 @@ function chooseHost(
       ),
     );
   }
+  const product = productOf(member);
   const able = connected.filter((h) => h.executables[product]?.includes(scene.desired.version));
   if (able.length === 0) {
+    const away = allowed.filter((h) => !h.connected).map((h) => h.name);
+    if (wish !== null && away.length > 0)
+      return err(
+        wait('NoHostAvailable', soon(scene), `no agent is connected that could (${away.join(', ')})`),
+      );
     const have =
       [...new Set(connected.flatMap((h) => h.executables[product] ?? []))].sort().join(', ') || 'none';
     return err(
@@ -105,33 +117,84 @@ function chooseHost(
       ),
     );
   }
-  return ok(spread(able, used, own, scene));
+  return ok(spread(able, used, own, wish));
 }
 
-function spread(able: readonly ObservedHost[], used: Used, set: Used, scene: Scene): ObservedHost {
-  const own = (h: ObservedHost): number => set.filter((u) => u.host === h.name).length;
+/** Hosts by the spec and, for one that takes a place, by what its operation froze (A13.7). */
+function mayCarry(scene: Scene, host: ObservedHost, own: Used, wish: Replacement | null): boolean {
+  const named = scene.desired.hosts === null || scene.desired.hosts.includes(host.name);
+  if (!host.schedulable || !named) return false;
+  if (wish === null) return true;
+  if (wish.avoidHosts.includes(host.name) || (wish.host !== null && wish.host !== host.name)) return false;
+  // The set is there: its members are reached by localhost, and then on this one machine only, or by names.
+  const localOn = localHost(scene, own);
+  return localOn === null ? !isLocal(host) : host.name === localOn;
+}
+
+/** The machine whose members are reached by localhost; null: they are reached by names, or none is placed. */
+const localHost = (scene: Scene, own: Used): string | null =>
+  scene.observed.hosts.find((h) => isLocal(h) && own.some((u) => u.host === h.name))?.name ?? null;
+
+/** Why no host at all may carry it, and what can be done. */
+function nowhere(scene: Scene, own: Used, wish: Replacement | null): readonly [string, string] {
+  const join = 'name hosts that have joined: belay get hosts';
+  const wanted = scene.desired.hosts?.join(', ') ?? 'any';
+  if (wish === null) return [`no host fits spec.placement (${wanted})`, join];
+  const localOn = localHost(scene, own);
+  if (localOn !== null)
+    return [
+      `members are reached by localhost on ${localOn}, where others can never reach them`,
+      'make the database anew on hosts with an address: belay agent --address NAME',
+    ];
+  const target = scene.observed.hosts.find((h) => h.name === wish.host);
+  if (wish.host !== null && target === undefined) return [`there is no host ${wish.host}`, join];
+  if (target !== undefined && !target.schedulable)
+    return [`host ${target.name} takes no new members`, 'set spec.unschedulable of the host to false'];
+  const avoided = wish.avoidHosts.length === 0 ? '' : `, without ${wish.avoidHosts.join(', ')}`;
+  return [
+    `no host is left for it (spec.placement: ${wanted}${avoided})`,
+    'let another host join, or name more hosts in spec.placement.hosts',
+  ];
+}
+
+// A set's members are all reached by localhost or none is (server rule), so a local host carries all or nothing.
+const isLocal = (h: ObservedHost): boolean => h.address === 'localhost';
+
+function spread(
+  able: readonly ObservedHost[],
+  used: Used,
+  set: Used,
+  wish: Replacement | null,
+): ObservedHost {
+  // Whose place is taken will be gone; its host is as good as an empty one, but for whatever was wrong there.
+  const own = (h: ObservedHost): number => set.filter((u) => u.host === h.name && u.name !== wish?.of).length;
+  const old = (h: ObservedHost): number =>
+    set.some((u) => u.host === h.name && u.name === wish?.of) ? 1 : 0;
   const all = (h: ObservedHost): number => used.filter((u) => u.host === h.name).length;
-  // A set's members are all reached by localhost or none is (server rule), so a local host carries all or nothing.
-  const local = (h: ObservedHost): boolean => h.address === 'localhost';
   const started = used.length > 0 ? able.filter((h) => used.some((u) => u.host === h.name)) : [];
-  const mustBeLocal = started.length > 0 && started.every(local);
+  const mustBeLocal = started.length > 0 && started.every(isLocal);
   const pool = mustBeLocal
     ? started
-    : able.some((h) => !local(h))
-      ? able.filter((h) => !local(h))
+    : able.some((h) => !isLocal(h))
+      ? able.filter((h) => !isLocal(h))
       : able.slice(0, 1);
   const best = [...pool].sort(
     (a, b) =>
-      own(a) - own(b) || all(a) - all(b) || a.memberCount - b.memberCount || a.name.localeCompare(b.name),
+      own(a) - own(b) ||
+      old(a) - old(b) ||
+      all(a) - all(b) ||
+      a.memberCount - b.memberCount ||
+      a.name.localeCompare(b.name),
   )[0];
-  return best ?? (scene.observed.hosts[0] as ObservedHost);
+  return best ?? (able[0] as ObservedHost);
 }
 
 function choosePort(scene: Scene, host: ObservedHost, used: Used): Result<number, Decision> {
   const own = used.filter((u) => u.host === host.name).map((u) => u.port);
   const taken = new Map(host.portsTaken.map((p) => [p.port, p.by]));
   if (scene.desired.port !== null) {
-    const port = scene.desired.port + own.length;
+    // Members of ours come and go: the first that none of them has, not the one after their number.
+    const port = firstFree(scene.desired.port, new Map(), own);
     const by = taken.get(port);
     if (by === undefined) return ok(port);
     const free = firstFree(scene.desired.port, taken, own);

@@ -54,7 +54,7 @@ export const blocked = (
   needs: 'person' | 'spec' | 'capacity',
   detail: string,
   fix: string,
-): Decision => ({
+): Extract<Decision, { kind: 'blocked' }> => ({
   kind: 'blocked',
   by,
   needs,

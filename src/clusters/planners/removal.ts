@@ -1,5 +1,5 @@
 import type { ServiceFacts } from '../facts.ts';
-import { pendingOf } from '../state.ts';
+import { everyMember, pendingOf } from '../state.ts';
 import { serviceHostname } from '../topology.ts';
 import type { Decision, MemberState, Reason, Step } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
@@ -35,7 +35,8 @@ function removeRuntimes(scene: Scene, because: Reason): readonly Decision[] | nu
     return [wait('ObservationStale', soon(scene), 'the platform has not listed its services yet')];
   const strays = adoptions(scene, services);
   if (strays.length > 0) return [act('Adopting', strays, 'services of ours that an interrupted pass made')];
-  const left = firstToGo(scene.state.members.filter((m) => m.serviceId !== null));
+  const there = everyMember(scene.state).filter((m) => m.serviceId !== null);
+  const left = firstToGo(there.filter((m) => !isInNobodysWay(scene, m)));
   const importing = scene.state.pending.filter((p) => p.action === 'import' || p.action === 'deploy');
   if (left.length === 0 && importing.length === 0 && scene.state.pending.length === 0) return null;
   return each(scene, left, 'deleteRuntime', because, (m) => ({ kind: 'deleteRuntime', member: m.name }));
@@ -50,8 +51,14 @@ function firstToGo(members: readonly MemberState[]): readonly MemberState[] {
   return members;
 }
 
+/** What is left of a member that was replaced holds up no suspension; a deletion waits for it, since nothing may stay. */
+const isInNobodysWay = (scene: Scene, member: MemberState): boolean =>
+  scene.desired.deleting === null &&
+  (scene.state.retired ?? []).includes(member) &&
+  unreachable(scene, member) !== null;
+
 function removeVolumes(scene: Scene): readonly Decision[] | null {
-  const left = scene.state.members.filter((m) => m.volumeId !== null);
+  const left = everyMember(scene.state).filter((m) => m.volumeId !== null);
   if (left.length === 0 && scene.state.pending.length === 0) return null;
   return each(scene, left, 'deleteVolume', 'Deleting', (m) => ({ kind: 'deleteVolume', member: m.name }));
 }
@@ -61,7 +68,7 @@ function adoptions(scene: Scene, services: readonly ServiceFacts[]): readonly St
   const steps: Step[] = [];
   for (const service of services) {
     if (service.kind !== 'runtime' || service.owner?.clusterUid !== scene.state.uid) continue;
-    const member = scene.state.members.find((m) => m.name === service.owner?.member);
+    const member = everyMember(scene.state).find((m) => m.name === service.owner?.member);
     if (member === undefined || member.serviceId !== null || pendingOf(scene.state, member.name) !== null)
       continue;
     if (service.hostname !== serviceHostname(scene.desired, member.name) || service.host === null) continue;

@@ -1,0 +1,315 @@
+import { expect, test } from 'vitest';
+import { desired, host } from '../fixtures.ts';
+import { advance } from '../learn.ts';
+import { plan } from '../plan.ts';
+import { Play } from '../play.ts';
+import type { Desired, ObservedHost, OperationRequest } from '../types.ts';
+import { operationStatus } from './status.ts';
+
+const ref = { mongodbResourceRef: { name: 'orders' } } as const;
+const replace = (member: string, change: Partial<OperationRequest> = {}): OperationRequest => ({
+  uid: 'op-1',
+  name: 'orders-replace',
+  spec: { type: 'Replace', ...ref, member },
+  createdAt: 0,
+  cancelRequested: false,
+  ...change,
+});
+const move = (member: string, where: { host?: string; avoidHosts?: string[] } = {}): OperationRequest => ({
+  ...replace(member),
+  name: 'orders-move',
+  spec: { type: 'Move', ...ref, member, avoidHosts: [], ...where },
+});
+
+const hostsUpTo = (count: number): ObservedHost[] =>
+  Array.from({ length: count }, (_, i) => host(`db${i + 1}`));
+
+function play(request: OperationRequest, want: Desired = desired(), hosts = hostsUpTo(4)): Play {
+  const set = new Play(want);
+  set.hosts = hosts;
+  set.syncPasses = 2;
+  set.requests = [request];
+  return set;
+}
+
+/** Passes until nothing is done any more for a while; what was done, waits left out. */
+function run(set: Play, passes = 60): string[] {
+  return Array.from({ length: passes }, () => set.pass()).filter(
+    (line) => !/^(wait|blocked|converged)/.test(line),
+  );
+}
+
+const rows = (set: Play): unknown[] => set.config.members.map((r) => [r.host, r.votes, r.priority]);
+
+test('A13.3 S5 a secondary is replaced: new index, no vote while it copies, the old one out, then its vote', () => {
+  const set = play(replace('orders-1'));
+  expect(run(set)).toEqual([
+    'import orders-3',
+    'deploy orders-3',
+    'publish orders-3',
+    'orders-3 join without vote and priority',
+    'orders-1 leaves: votes 3 → 2, majority 2 → 2',
+    'orders-3 gets its vote: votes 2 → 3, majority 2 → 2',
+    'deleteRuntime orders-1',
+    'deleteVolume orders-1',
+  ]);
+  expect(set.pass()).toBe('converged');
+  expect(set.state.ended).toMatchObject([
+    {
+      state: 'Succeeded',
+      message: 'orders-3 on host db4 has the place of orders-1',
+      completed: ['orders-1'],
+    },
+  ]);
+  expect(set.state.members.map((m) => [m.name, m.stage])).toEqual([
+    ['orders-0', 'active'],
+    ['orders-2', 'active'],
+    ['orders-3', 'active'],
+  ]);
+  expect(set.state.retired).toBeUndefined();
+  expect(set.state.nextMemberIndex['orders']).toBe(4);
+});
+
+test('A13.3 S3 a primary hands over to a caught-up member before it leaves', () => {
+  const lines = run(play(replace('orders-0')));
+  expect(lines.slice(3, 6)).toEqual([
+    'orders-3 join without vote and priority',
+    'stepDown orders-0',
+    'orders-0 leaves: votes 3 → 2, majority 2 → 2',
+  ]);
+});
+
+test('A13.3 the only member: its substitute votes first, then takes over, and only then it leaves', () => {
+  const set = play(replace('orders-0'), desired({}, 1));
+  expect(run(set).slice(3)).toEqual([
+    'orders-1 join without vote and priority',
+    'orders-1 gets its vote: votes 1 → 2, majority 1 → 2',
+    'stepDown orders-0',
+    'orders-0 leaves: votes 2 → 1, majority 2 → 1',
+    'deleteRuntime orders-0',
+    'deleteVolume orders-0',
+  ]);
+  expect(rows(set)).toEqual([['db2:27017', 1, 1]]);
+  expect(set.primary()?.name).toBe('orders-1');
+});
+
+test('A13.3 S5 SCL-07 of seven voters one is replaced by an eighth member that does not vote before there are six', () => {
+  const set = play(replace('orders-3'), desired({}, 7), hostsUpTo(8));
+  const voters: number[] = [];
+  for (let pass = 0; pass < 40; pass++) {
+    set.pass();
+    voters.push(set.config.members.filter((r) => r.votes === 1).length);
+  }
+  expect([...new Set(voters)]).toEqual([7, 6, 7].filter((v, i) => i < 2 || v !== 7));
+  expect(Math.max(...voters)).toBe(7);
+  expect(set.state.ended[0]?.state).toBe('Succeeded');
+});
+
+test('A13.3 MBR-03 a member that is down for good is replaced while a majority of the others is well', () => {
+  const set = play(replace('orders-2'));
+  set.crash(2);
+  expect(run(set)).toContain('orders-2 leaves: votes 3 → 2, majority 2 → 2');
+  expect(set.state.ended[0]?.state).toBe('Succeeded');
+});
+
+test('A13.3 A13.7 a member on a host that never comes back is replaced; what it left waits in nobody’s way', () => {
+  const set = play(replace('orders-2'));
+  set.lose('db3');
+  const lines = run(set);
+  expect(lines.at(-1)).toBe('orders-3 gets its vote: votes 2 → 3, majority 2 → 2');
+  expect(set.pass()).toBe('converged');
+  expect(set.state.ended[0]?.message).toBe(
+    'orders-3 on host db4 has the place of orders-2; what is left on host db3 goes when that host is back',
+  );
+  expect(set.state.retired?.map((m) => m.name)).toEqual(['orders-2']);
+  set.lose('db3', false);
+  expect(run(set, 6)).toEqual(['deleteRuntime orders-2', 'deleteVolume orders-2']);
+  expect(set.state.retired).toBeUndefined();
+});
+
+test('A13.3 S4 a host whose document was deleted never comes back: what was left there is forgotten, not deleted', () => {
+  const set = play(replace('orders-2'));
+  set.lose('db3');
+  run(set);
+  set.hosts = hostsUpTo(4).filter((h) => h.name !== 'db3');
+  expect(run(set, 3)).toEqual([]);
+  expect(set.state.retired).toBeUndefined();
+});
+
+test('A13.3 MBR-03 it does not begin where the others alone would be no majority, and says so', () => {
+  const set = play(replace('orders-2'));
+  set.crash(1);
+  expect(run(set, 5)).toEqual([]);
+  const o = set.reading();
+  const scene = { observed: o, desired: set.desired, state: set.state, now: set.now };
+  const told = operationStatus(set.requests[0] as OperationRequest, {
+    ...scene,
+    plan: plan(o, set.desired, set.state, set.now),
+  });
+  expect(told).toMatchObject({
+    state: 'Waiting',
+    message: '1 of the 2 other voters are healthy, and a majority is 2: it would lose the set',
+  });
+});
+
+test('A13.3 the place in spec.memberConfig goes over: settings stay with the place, not with the index', () => {
+  const base = desired({}, 3);
+  const hidden = {
+    votes: 0 as const,
+    priority: 0,
+    hidden: true,
+    secondaryDelaySecs: 0,
+    tags: { use: 'reports' },
+  };
+  const want = { ...base, members: [base.members[0], hidden, base.members[2]] as Desired['members'] };
+  const set = play(replace('orders-1'), want);
+  run(set);
+  const row = set.config.members.find((r) => r.host === 'db4:27017');
+  expect(row).toMatchObject({ votes: 0, priority: 0, hidden: true, tags: { use: 'reports' } });
+  set.desired = { ...want, generation: 2, members: [...want.members].map((m) => ({ ...m, tags: {} })) };
+  run(set);
+  expect(set.config.members.map((r) => [r.host, r.votes])).toEqual([
+    ['db1:27017', 1],
+    ['db3:27017', 1],
+    ['db4:27017', 0],
+  ]);
+});
+
+test('A6.4 A13.3 after a replacement the last place still leaves first', () => {
+  const set = play(replace('orders-0'), desired({}, 3));
+  run(set);
+  set.requests = [];
+  set.desired = desired({ generation: 2 }, 1);
+  run(set);
+  expect(set.state.members.map((m) => [m.name, m.place])).toEqual([['orders-3', 0]]);
+});
+
+test('A13.6 a change of scale and of settings waits for the end; a changed configuration reaches the new member at once', () => {
+  const set = play(replace('orders-1'));
+  while (!set.pass().startsWith('orders-3 join'));
+  set.desired = desired({ generation: 2, mongodConfig: { operationProfiling: { slowOpThresholdMs: 1 } } }, 5);
+  expect(set.pass()).toBe('publish orders-3');
+  const lines = run(set);
+  const [done, next] = [
+    lines.findIndex((l) => l.startsWith('orders-3 gets its vote')),
+    lines.indexOf('import orders-4'),
+  ];
+  expect(done).toBeGreaterThanOrEqual(0);
+  expect(next).toBeGreaterThan(done);
+  expect(set.config.members).toHaveLength(5);
+});
+
+test('A13.7 cancelled before the old one left, only the new one goes; afterwards it is refused and says why', () => {
+  const set = play(replace('orders-1'));
+  while (!set.pass().startsWith('orders-3 join'));
+  set.requests = [replace('orders-1', { cancelRequested: true })];
+  expect(run(set)).toEqual(['orders-3 leaves', 'deleteRuntime orders-3', 'deleteVolume orders-3']);
+  expect(set.state.ended).toMatchObject([{ state: 'Cancelled' }]);
+  expect(set.state.members.map((m) => m.name)).toEqual(['orders-0', 'orders-1', 'orders-2']);
+
+  const late = play(replace('orders-1'));
+  while (!late.pass().startsWith('orders-1 leaves'));
+  late.requests = [replace('orders-1', { cancelRequested: true })];
+  late.pass();
+  const o = late.reading();
+  const told = operationStatus(late.requests[0] as OperationRequest, {
+    observed: o,
+    desired: late.desired,
+    state: late.state,
+    plan: plan(o, late.desired, late.state, late.now),
+    now: late.now,
+  });
+  expect(told.cancellable).toBe(false);
+  expect(told.message).toMatch(
+    /^not cancelled: orders-1 is out of the set: it goes on until orders-3 has its place/,
+  );
+  run(late);
+  expect(late.state.ended).toMatchObject([{ state: 'Succeeded' }]);
+});
+
+test('A13.1 its progress is that of the copy: percent, current member, cancellable', () => {
+  const set = play(replace('orders-1'));
+  set.syncPasses = 9;
+  const seen: (number | undefined)[] = [];
+  for (let pass = 0; pass < 30 && set.state.ended.length === 0; pass++) {
+    set.pass();
+    const o = set.reading();
+    const told = operationStatus(set.requests[0] as OperationRequest, {
+      observed: o,
+      desired: set.desired,
+      state: set.state,
+      plan: plan(o, set.desired, set.state, set.now),
+      now: set.now,
+    });
+    if (told.state === 'Running') expect(told.currentMember).toBe('orders-3');
+    seen.push(told.progressPercent);
+  }
+  expect(seen.map((n) => n ?? -1)).toEqual([...seen.map((n) => n ?? -1)].sort((a, b) => a - b));
+  expect(new Set(seen).size).toBeGreaterThan(8);
+  expect(seen.at(-1)).toBe(100);
+});
+
+test('A13.7 a move comes to the host that is named, or to none that is to be avoided, whatever the spec says later', () => {
+  const to = play(move('orders-1', { host: 'db6' }), desired(), hostsUpTo(6));
+  run(to);
+  expect(to.state.members.map((m) => m.host)).toEqual(['db1', 'db3', 'db6']);
+  const off = play(move('orders-1', { avoidHosts: ['db4', 'db5'] }), desired(), hostsUpTo(6));
+  run(off);
+  expect(off.state.members.map((m) => m.host)).toEqual(['db1', 'db3', 'db6']);
+});
+
+test('A13.7 a place that is refused for good fails the operation before anything is done to the old member', () => {
+  const cases: readonly [OperationRequest, Desired, ObservedHost[], RegExp][] = [
+    [move('orders-1', { host: 'db9' }), desired(), hostsUpTo(4), /there is no host db9/],
+    [move('orders-1', { host: 'db2' }), desired(), hostsUpTo(4), /orders-1 is on host db2 already/],
+    [
+      move('orders-1', { host: 'db4' }),
+      desired(),
+      [...hostsUpTo(3), host('db4', { schedulable: false })],
+      /host db4 takes no new members/,
+    ],
+    [
+      move('orders-1'),
+      desired({ hosts: ['db2'] }),
+      hostsUpTo(4),
+      /no host is left for it \(spec.placement: db2, without db2\)/,
+    ],
+    [
+      move('orders-1', { host: 'db4' }),
+      desired(),
+      [...hostsUpTo(3), host('db4', { executables: {} })],
+      /no connected host has mongod/,
+    ],
+    [replace('orders-9'), desired(), hostsUpTo(4), /there is no member orders-9/],
+  ];
+  for (const [request, want, hosts, why] of cases) {
+    const set = play(request, want, hosts);
+    expect(run(set, 3)).toEqual([]);
+    expect(set.state.ended).toMatchObject([{ state: 'Failed' }]);
+    expect(set.state.ended[0]?.message).toMatch(why);
+    expect(set.state.members).toHaveLength(3);
+  }
+});
+
+test('A13.7 a host that says no after it began fails it too: the new one retires, its index is not used again', () => {
+  const set = play(move('orders-1', { host: 'db4' }));
+  set.state = advance(set.state, set.desired, set.reading(), set.now);
+  expect(set.state.operation?.members).toEqual(['orders-1']);
+  set.hosts = [...hostsUpTo(3), host('db4', { schedulable: false })];
+  expect(run(set, 3)).toEqual([]);
+  expect(set.state.ended).toMatchObject([{ state: 'Failed' }]);
+  expect(set.state.ended[0]?.message).toMatch(
+    /orders-3 cannot be placed: host db4 takes no new members.*; orders-1 was not touched/,
+  );
+  expect(set.state.members.map((m) => m.name)).toEqual(['orders-0', 'orders-1', 'orders-2']);
+  expect(set.state.nextMemberIndex['orders']).toBe(4);
+});
+
+test('A13.3 the new one prefers a host without members; without one the old host is as good as any', () => {
+  const free = play(replace('orders-1'), desired(), hostsUpTo(4));
+  run(free);
+  expect(free.state.members.map((m) => m.host)).toEqual(['db1', 'db3', 'db4']);
+  const full = play(replace('orders-1'), desired(), hostsUpTo(3));
+  run(full);
+  expect(full.state.members.map((m) => m.host)).toEqual(['db1', 'db3', 'db2']);
+});

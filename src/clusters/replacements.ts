@@ -1,0 +1,44 @@
+/** What the record learns of members that take another's place (A13.3). */
+import { views } from './interpret.ts';
+import { isOut } from './planners/membership.ts';
+import { forgetMembers, pendingOf, retire } from './state.ts';
+import type { MemberState, Observed, State } from './types.ts';
+
+/**
+ * The old one is seen out of the set's configuration: its place is free, and it holds up nobody any more. The new one is a
+ * full member: it has the place. A new one that was given up retires as soon as it is out (A13.7).
+ */
+export function learnReplacements(state: State, observed: Observed): State {
+  let next = forgetWithHost(state, observed);
+  const all = views(state, observed);
+  const out = (member: MemberState): boolean => isOut({ all, state }, member);
+  for (const member of state.members) {
+    const { replacement, name, stage } = member;
+    if (replacement === undefined) continue;
+    const old = state.members.find((m) => m.name === replacement.of);
+    if (stage === 'removing') {
+      if (pendingOf(state, name) === null && out(member)) next = retire(next, name);
+    } else if (old !== undefined) {
+      if (!out(member) && out(old)) next = retire(next, old.name);
+    } else if (stage === 'active') {
+      next = { ...next, members: next.members.map((m) => (m.name === name ? arrived(m) : m)) };
+    }
+  }
+  return next;
+}
+
+function arrived(member: MemberState): MemberState {
+  const { replacement: _, ...rest } = member;
+  return rest;
+}
+
+/**
+ * A person who deletes a Host says that it never comes back: what was left there is forgotten. Its folder, should the
+ * machine turn up after all, keeps its marker and is touched by nobody (S4).
+ */
+function forgetWithHost(state: State, observed: Observed): State {
+  if (state.retired === undefined || observed.services === null) return state;
+  const known = new Set(observed.hosts.map((h) => h.name));
+  const gone = state.retired.filter((m) => m.host !== null && !known.has(m.host));
+  return gone.length === 0 ? state : forgetMembers(state, new Set(gone.map((m) => m.name)));
+}
