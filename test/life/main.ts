@@ -1,0 +1,278 @@
+/**
+ * `npm run life -- [--rounds N] [--seed S] [--calm] [--only NAME]`: the changes of a replica set's life, one after the
+ * other, on real processes under a client that writes with majority concern all the while. In each of them the control
+ * plane is killed at a random moment (not with --calm). Each must end as it would have without, with every acknowledged
+ * write there. Ends with a line of numbers: the longest pause of writes, and that of a bare stepDown in the same run.
+ */
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { makeRng, type Rng } from '../../src/base/rng.ts';
+import type { ApiObject } from '../../src/cli/client.ts';
+import { replicaSet, user } from '../support/documents.ts';
+import { SIMULATOR_BIN, Stack } from '../support/stack.ts';
+import { MajorityWriter } from '../support/writer.ts';
+
+export interface LifeOptions {
+  readonly rounds: number;
+  readonly seed: number;
+  /** Nobody is killed. */
+  readonly calm: boolean;
+  /** Names of changes; all of them when empty. */
+  readonly only: readonly string[];
+  readonly say: (line: string) => void;
+}
+
+export interface LifeResult {
+  readonly rounds: number;
+  readonly changes: number;
+  readonly kills: number;
+  readonly acknowledged: number;
+  readonly lost: number;
+  /** By change, the longest time between two acknowledged writes. */
+  readonly longestGapMillis: Readonly<Record<string, number>>;
+  readonly stepDownGapMillis: number;
+}
+
+const OLD = '7.0.43-23';
+const NEW = '8.0.32-14';
+/** Kills fall into this long after a change was asked for. */
+const KILL_WINDOW_MILLIS = 2_500;
+
+/** One change: what is asked for, and how it looks when it is done. */
+interface Change {
+  readonly name: string;
+  /** The new spec; the same when an operation is asked for. */
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly operation?: Readonly<Record<string, unknown>>;
+}
+
+/** In this order: each builds on the one before. */
+const CHANGES: readonly Change[] = [
+  { name: 'scale 3 → 5', spec: { members: 5 } },
+  { name: 'scale 5 → 3', spec: { members: 3 } },
+  { name: 'cache', spec: { resources: { memory: '2Gi' } } },
+  { name: 'restart', operation: { type: 'Restart' } },
+  { name: 'replace', operation: { type: 'Replace', member: 'first' } },
+  { name: 'TLS off', spec: { security: { tls: { mode: 'disabled' } } } },
+  { name: 'TLS on', spec: { security: { tls: { mode: 'requireTLS' } } } },
+  { name: 'upgrade', spec: { version: NEW } },
+  { name: 'raise FCV', operation: { type: 'RaiseFCV' } },
+  { name: 'rotate TLS', operation: { type: 'RotateTLS' } },
+  { name: 'rotate users', operation: { type: 'RotateUsers' } },
+];
+
+/** Plays the rounds; throws at the first change that does not end as it must. */
+export async function life(options: LifeOptions): Promise<LifeResult> {
+  const stack = await Stack.start({ agents: [] });
+  const totals: Totals = { changes: 0, kills: 0, acknowledged: 0, stepDown: 0, gaps: {} };
+  try {
+    await stack.startAgent('local', { binDir: severalVersions(stack) });
+    for (let round = 0; round < options.rounds; round++)
+      await new Round(stack, makeRng(options.seed + round), `life${round}`, options, totals).play();
+    const { changes, kills, acknowledged, stepDown, gaps } = totals;
+    return {
+      rounds: options.rounds,
+      changes,
+      kills,
+      acknowledged,
+      lost: 0,
+      longestGapMillis: gaps,
+      stepDownGapMillis: stepDown,
+    };
+  } finally {
+    await stack.stop();
+  }
+}
+
+function severalVersions(stack: Stack): string {
+  const bin = path.join(stack.dir, 'bin');
+  for (const version of [OLD, NEW]) {
+    mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
+    for (const program of readdirSync(SIMULATOR_BIN))
+      symlinkSync(path.join(SIMULATOR_BIN, program), path.join(bin, version, 'bin', program));
+  }
+  return bin;
+}
+
+interface Totals {
+  changes: number;
+  kills: number;
+  acknowledged: number;
+  stepDown: number;
+  gaps: Record<string, number>;
+}
+
+class Round {
+  readonly #stack: Stack;
+  readonly #rng: Rng;
+  readonly #name: string;
+  readonly #options: LifeOptions;
+  readonly #totals: Totals;
+  #spec: Record<string, unknown> = { version: OLD, security: { tls: { mode: 'requireTLS' } } };
+
+  constructor(stack: Stack, rng: Rng, name: string, options: LifeOptions, totals: Totals) {
+    this.#stack = stack;
+    this.#rng = rng;
+    this.#name = name;
+    this.#options = options;
+    this.#totals = totals;
+  }
+
+  async play(): Promise<void> {
+    const { only } = this.#options;
+    await this.#apply();
+    await this.#stack.apply(user(this.#name));
+    await this.#stack.untilReady(this.#name);
+    await this.#stack.untilPhase(`${this.#name}-app`, 'Ready', 'default', 'mongodbusers');
+    await this.#stepDown();
+    for (const change of CHANGES)
+      if (only.length === 0 || only.includes(change.name)) await this.#change(change);
+    await this.#stack.server.api.request('DELETE', `/api/v1/namespaces/default/mongodb/${this.#name}`);
+    await this.#stack.server.api.request(
+      'DELETE',
+      `/api/v1/namespaces/default/mongodbusers/${this.#name}-app`,
+    );
+    await this.#stack.untilGone(this.#name);
+  }
+
+  #apply(): Promise<unknown> {
+    return this.#stack.apply(replicaSet(this.#name, this.#spec));
+  }
+
+  /** What an election costs by itself: the yardstick for every change. */
+  async #stepDown(): Promise<void> {
+    const writer = await this.#writer();
+    const admin = await this.#stack.connect(this.#name, 'clusterAdmin');
+    await admin
+      .db('admin')
+      .command({ replSetStepDown: 60, secondaryCatchUpPeriodSecs: 10 })
+      .catch(() => undefined);
+    await admin.close();
+    await writer.proceeds();
+    await this.#stack.untilReady(this.#name);
+    const { longestGapMillis } = await writer.stop();
+    this.#totals.stepDown = Math.max(this.#totals.stepDown, longestGapMillis);
+    this.#options.say(`${this.#name} bare stepDown: longest pause of writes ${longestGapMillis} ms`);
+  }
+
+  async #writer(): Promise<MajorityWriter> {
+    return MajorityWriter.start(await this.#stack.connect(this.#name, `${this.#name}-app`));
+  }
+
+  async #change(change: Change): Promise<void> {
+    const started = Date.now();
+    // Old connection strings stay good through every change, as an application has it.
+    const writer = await this.#writer();
+    const operation = await this.#ask(change);
+    const killed = this.#options.calm ? null : await this.#killTheControlPlane();
+    if (operation !== null) await this.#untilSucceeded(operation);
+    const ready = await this.#stack.untilReady(this.#name);
+    await writer.proceeds();
+    const report = await writer.stop();
+    await this.#verify(change, ready);
+    this.#totals.changes++;
+    this.#totals.acknowledged += report.acknowledged;
+    this.#totals.gaps[change.name] = Math.max(this.#totals.gaps[change.name] ?? 0, report.longestGapMillis);
+    if (report.lost > 0) throw new Error(`${change.name}: ${report.lost} acknowledged writes are gone`);
+    this.#options.say(
+      `${this.#name} ${change.name}: ${Date.now() - started} ms${killed === null ? '' : `, control plane killed after ${killed} ms`}, ${report.acknowledged} writes, ${report.errors} errors, longest pause ${report.longestGapMillis} ms`,
+    );
+  }
+
+  /** Asks for the change; gives the operation's name when it is one. */
+  async #ask(change: Change): Promise<string | null> {
+    if (change.spec !== undefined) {
+      this.#spec = { ...this.#spec, ...change.spec };
+      await this.#apply();
+      return null;
+    }
+    const member = await this.#firstMember();
+    const asked = { ...change.operation, ...(change.operation?.['member'] === undefined ? {} : { member }) };
+    const made = await this.#stack.server.api.request<ApiObject>(
+      'POST',
+      '/api/v1/namespaces/default/operations',
+      {
+        body: {
+          apiVersion: 'belay.dev/v1',
+          kind: 'Operation',
+          metadata: {},
+          spec: { ...asked, mongodbResourceRef: { name: this.#name } },
+        },
+      },
+    );
+    return made.metadata.name;
+  }
+
+  async #firstMember(): Promise<string> {
+    const { members } = await this.#stack.status(this.#name);
+    return String(members?.[0]?.name);
+  }
+
+  async #killTheControlPlane(): Promise<number> {
+    const moment = this.#rng.below(KILL_WINDOW_MILLIS);
+    await new Promise((resolve) => setTimeout(resolve, moment));
+    const { process } = this.#stack.server;
+    const gone = new Promise((resolve) => process.once('exit', resolve));
+    process.kill('SIGKILL');
+    await gone;
+    this.#stack.server = await this.#stack.startServer('server');
+    this.#totals.kills++;
+    return moment;
+  }
+
+  async #untilSucceeded(operation: string): Promise<void> {
+    let last: unknown;
+    await this.#stack.until(
+      async () => {
+        const object = await this.#stack.object('operations', operation);
+        last = object?.status;
+        const state = (object?.status as { state?: string } | undefined)?.state;
+        if (state === 'Failed' || state === 'Cancelled')
+          throw new Error(`${operation} ${JSON.stringify(last)}`);
+        return state === 'Succeeded';
+      },
+      () => `operation ${operation} succeeded; last: ${JSON.stringify(last)}`,
+    );
+  }
+
+  /** The end state is that of the spec, with as many processes as members and everything active. */
+  async #verify(change: Change, ready: ApiObject): Promise<void> {
+    const wanted = Number(this.#spec['members'] ?? 3);
+    const status = ready.status as {
+      members: { name: string; stage: string; version: string; tlsMode: string }[];
+      featureCompatibilityVersion: string;
+    };
+    const tls = (this.#spec['security'] as { tls: { mode: string } }).tls.mode;
+    const seen = status.members.map((m) => `${m.stage} ${m.version} ${m.tlsMode}`);
+    const should = Array.from({ length: wanted }, () => `active ${this.#spec['version']} ${tls}`);
+    if (seen.join() !== should.join())
+      throw new Error(`${change.name}: members are ${seen.join(', ')}, not ${should.join(', ')}`);
+    await this.#stack.until(
+      () => this.#stack.mongods().length === wanted,
+      () => `${wanted} processes after ${change.name}; there are ${this.#stack.mongods().length}`,
+    );
+    if (change.name === 'raise FCV' && status.featureCompatibilityVersion !== '8.0')
+      await this.#stack.until(
+        async () =>
+          (await this.#stack.object('mongodb', this.#name).then((o) => o?.status as typeof status))
+            .featureCompatibilityVersion === '8.0',
+        'FCV 8.0',
+      );
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string', default: '1' },
+      seed: { type: 'string', default: '1' },
+      calm: { type: 'boolean', default: false },
+      only: { type: 'string', multiple: true, default: [] },
+    },
+  });
+  const { rounds, seed, calm, only } = values;
+  const say = (line: string): void => console.log(line);
+  console.log(JSON.stringify(await life({ rounds: Number(rounds), seed: Number(seed), calm, only, say })));
+}
