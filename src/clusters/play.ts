@@ -44,7 +44,7 @@ export class Play {
   /** Machines with an agent. Null: each member gets one of its own, called by its index. */
   hosts: readonly ObservedHost[] | null = null;
   /** Machines that are gone, with whatever runs there. */
-  readonly lost = new Set<string>();
+  readonly lostHosts = new Set<string>();
   /** Members whose process is down though their agent reports them. */
   readonly down = new Set<number>();
   /** How many passes a new member copies data before it is a secondary. */
@@ -53,8 +53,8 @@ export class Play {
 
   /** A machine goes away for good, or comes back. Who is left elects a primary where it can. */
   lose(host: string, gone = true): void {
-    if (gone) this.lost.add(host);
-    else this.lost.delete(host);
+    if (gone) this.lostHosts.add(host);
+    else this.lostHosts.delete(host);
     this.vote();
   }
 
@@ -87,7 +87,9 @@ export class Play {
   }
 
   isUp(member: MemberState): boolean {
-    return !this.down.has(member.index) && !this.lost.has(member.host ?? '') && member.serviceId !== null;
+    return (
+      !this.down.has(member.index) && !this.lostHosts.has(member.host ?? '') && member.serviceId !== null
+    );
   }
 
   reading(): Observed {
@@ -132,7 +134,7 @@ export class Play {
     });
     const hosts = (this.hosts ?? o.hosts).map((h) => ({
       ...h,
-      connected: h.connected && !this.lost.has(h.name),
+      connected: h.connected && !this.lostHosts.has(h.name),
     }));
     return { ...o, members, hosts, requests: this.requests, authority: this.authority };
   }
@@ -260,7 +262,7 @@ export class Play {
   }
 
   private stateOf(member: MemberState): MemberStateName | null {
-    if (this.lost.has(member.host ?? '')) return null;
+    if (this.lostHosts.has(member.host ?? '')) return null;
     if (this.#syncing.has(member.index)) return 'STARTUP2';
     const told = this.states[member.index];
     if (told !== undefined) return told;
