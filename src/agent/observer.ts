@@ -23,7 +23,6 @@ import {
   STATUS_FIRST,
 } from './limits.ts';
 import { codeOf, dropClient, endpointOf, listens, openClient, refusal } from './mongo.ts';
-import { readRouter } from './router.ts';
 import {
   type HelloReading,
   type LagMemory,
@@ -33,6 +32,7 @@ import {
   type StatusReading,
   settleLag,
 } from './reading.ts';
+import { readRouter } from './router.ts';
 
 /** A router of which nothing is known yet. */
 const UNREACHED: RouterFacts = { configReachable: false, shards: null, balancer: null, balancing: false };
@@ -126,6 +126,7 @@ export class Observer {
   poke(): void {
     if (!this.#seen) return;
     this.#pace = STATUS_FIRST;
+    this.#fcvAt = 0;
     this.#loginAt = 0;
     this.#loginWait = LOGIN_RETRY_FIRST;
     void this.#refresh(this.#round);

@@ -133,6 +133,26 @@ test('a quiet set reports nothing', async () => {
 
 const clusterAdmin = { user: 'clusterAdmin', db: 'admin', password: secret('ca') };
 
+test('A8.5 S10 the compatibility version is raised once, confirmed where the binary asks; a wrong one is refused', async () => {
+  const raised = await primary().run({ kind: 'setFcv', as: clusterAdmin, version: '7.0' });
+  expect(raised).toMatchObject({ kind: 'done', result: { version: '7.0' } });
+  await until(() => expect(database(primary()).featureCompatibilityVersion).toBe('7.0'));
+  expect(await primary().run({ kind: 'setFcv', as: clusterAdmin, version: '8.0' })).toMatchObject({
+    kind: 'done',
+  });
+  await until(() => expect(database(primary()).featureCompatibilityVersion).toBe('8.0'));
+  expect(await primary().run({ kind: 'setFcv', as: clusterAdmin, version: '8.0' })).toMatchObject({
+    kind: 'done',
+    result: { already: true },
+  });
+  expect(await primary().run({ kind: 'setFcv', as: clusterAdmin, version: '6.0' })).toMatchObject({
+    kind: 'refused',
+  });
+  expect(await secondary().run({ kind: 'setFcv', as: clusterAdmin, version: '7.0' })).toMatchObject({
+    class: 'transient',
+  });
+});
+
 test('a reconfiguration is installed once; again it is done, from an older version it is refused', async () => {
   const current = database(primary()).config as ReplSetConfig;
   const next: ReplSetConfig = {

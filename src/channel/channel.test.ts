@@ -129,6 +129,7 @@ test('S8 every command arrives as it was sent, passwords included, and prints no
     { kind: 'reconcileUsers', as, roles: [], users: [user, { ...user, password: null }], drop: [] },
     { kind: 'verifyLogin', as },
     { kind: 'reconfig', as, config, maxTimeMillis: 5_000 },
+    { kind: 'setFcv', as, version: '8.0' },
     { kind: 'stepDown', as, forSeconds: 60, catchUpSeconds: 10 },
   ];
   for (const command of commands) {

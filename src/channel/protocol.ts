@@ -108,6 +108,7 @@ export function revealCommand(command: MemberCommand): Revealed {
     case 'rotateCertificates':
     case 'addShard':
     case 'setBalancer':
+    case 'setFcv':
     case 'stepDown':
       return { ...command, as: revealLogin(command.as) };
   }
@@ -172,6 +173,7 @@ const commandShape = is.byKind({
   reconfig: is.object({ as: login, config, maxTimeMillis: is.number }),
   addShard: is.object({ as: login, shard: is.text }),
   setBalancer: is.object({ as: login, enabled: is.truth, maxTimeMillis: is.number }),
+  setFcv: is.object({ as: login, version: is.text }),
   stepDown: is.object({ as: login, forSeconds: is.number, catchUpSeconds: is.number }),
 });
 
@@ -225,6 +227,7 @@ export function hideCommand(value: unknown): MemberCommand {
     case 'rotateCertificates':
     case 'addShard':
     case 'setBalancer':
+    case 'setFcv':
     case 'stepDown': {
       const plain = open as unknown as { readonly as: Open<Login> };
       return { ...plain, as: hideLogin(plain.as) } as unknown as MemberCommand;

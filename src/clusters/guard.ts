@@ -17,6 +17,7 @@ import {
   views,
 } from './interpret.ts';
 import { MAX_VOTERS } from './limits.ts';
+import { notOfSeries } from './planners/fcv.ts';
 import { lostItsPort } from './planners/infrastructure.ts';
 import { healthyMajorities, isOut } from './planners/membership.ts';
 import { heirOf } from './planners/rollout.ts';
@@ -41,6 +42,7 @@ export interface Refusal {
     | 'NoHeir'
     | 'RouterNotReady'
     | 'BalancerRuns'
+    | 'VersionsDiffer'
     | 'VotesChanged';
   readonly detail: string;
 }
@@ -71,6 +73,10 @@ export function guard(
       return guardDisruption(step.member, fresh, desired, state, stepId);
     case 'rotateCertificate':
       return guardRotation(step.member, fresh, desired, state, { stepId, now });
+    case 'setFcv':
+      return guardFcv(step, fresh, desired, state);
+    case 'setSuspend':
+      return desired.deleting === null ? null : no('Stale', 'deletion was asked for meanwhile');
     case 'stepDown':
       return guardStepDown(step.member, fresh, state);
     case 'publish':
@@ -242,6 +248,23 @@ function guardRotation(
   if (members.length === 1 || hasExpired(view.member, now)) return null;
   const sick = members.find((v) => v !== view && !isHealthy(v, members));
   return sick === undefined ? null : no('WouldLoseMajority', `${sick.member.name} is not healthy`);
+}
+
+/** S7, A8.5: asked for, and every binary of that series; what is not known is not. */
+function guardFcv(
+  step: Extract<Step, { kind: 'setFcv' }>,
+  fresh: Observed,
+  desired: Desired,
+  state: State,
+): Refusal | null {
+  const work = state.operation?.work;
+  if (work?.kind !== 'RaiseFCV' || work.version !== step.version)
+    return no('Stale', 'no operation asks for it any more');
+  const differs = notOfSeries(views(state, fresh), step.version);
+  if (differs !== null) return no('VersionsDiffer', differs);
+  return desired.sharded === null
+    ? guardPrimary(step.via, fresh, state)
+    : guardRouter(step.via, fresh, state);
 }
 
 /** S3: to a caught-up electable member only. */

@@ -4,8 +4,10 @@
  */
 import type { Millis } from '../base/units.ts';
 import { views } from './interpret.ts';
+import { planSuspension } from './operations/suspension.ts';
 import { planFirstUser, planIdentity, planInitiate } from './planners/bootstrap.ts';
 import { planChangedBeforeBootstrap } from './planners/changes.ts';
+import { planFcv } from './planners/fcv.ts';
 import { planHealth } from './planners/health.ts';
 import {
   planCredentials,
@@ -29,6 +31,7 @@ import type { Decision, Desired, Observed, Plan, State } from './types.ts';
 const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['pending', planPending],
   ['deletion', planDeletion],
+  ['suspension', planSuspension],
   ['suspend', planSuspend],
   ['credentials', planCredentials],
   ['identity', planIdentity],
@@ -46,6 +49,7 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['users', planUsers],
   ['membership', planMembership],
   ['retirement', planRetirement],
+  ['fcv', planFcv],
   ['balancer', planBalancer],
   ['rollout', planRollout],
   ['health', planHealth],

@@ -171,6 +171,8 @@ export class Play {
       expect(guard(one, o, this.desired, this.state, this.now), one.kind).toBeNull();
       this.perform(one);
     }
+    if (step.kind === 'setFcv' || step.kind === 'setSuspend')
+      return `${step.kind} ${step.kind === 'setFcv' ? step.version : step.suspend}`;
     return step.kind === 'reconfig' ? step.change : `${step.kind} ${'member' in step ? step.member : ''}`;
   }
 
@@ -226,6 +228,15 @@ export class Play {
     if (step.kind === 'reconcileSystemUsers') {
       const usersHash = systemUsersHash({ desired: this.desired, state: this.state });
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { usersHash } }, this.now);
+    }
+    if (step.kind === 'setFcv') {
+      this.fcv = step.version;
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: {} }, this.now);
+    }
+    if (step.kind === 'setSuspend') {
+      const generation = this.desired.generation + 1;
+      this.desired = { ...this.desired, suspend: step.suspend, generation };
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { generation } }, this.now);
     }
     if (step.kind === 'stepDown') {
       this.states[i] = 'SECONDARY';

@@ -67,7 +67,8 @@ export interface Foreseen extends Preview {
   readonly state: State;
 }
 
-export function foresee(observed: Observed, desired: Desired, state: State, now: Millis): Foreseen {
+export function foresee(observed: Observed, wanted: Desired, state: State, now: Millis): Foreseen {
+  let desired = wanted;
   const steps: PreviewStep[] = [];
   // A running cluster has no need to list its services; the model's are what its own steps make and remove.
   let model: Model = { observed: { ...observed, services: observed.services ?? [] }, state, initiated: {} };
@@ -95,10 +96,17 @@ export function foresee(observed: Observed, desired: Desired, state: State, now:
     if (next.act.steps.some((s) => s.kind === 'forget'))
       return { observed: model.observed, state: known, steps, refusals: [], converges: true };
     model = perform({ ...model, state: known }, next.act, desired, at);
+    desired = next.act.steps.reduce(wantedAfter, desired);
     at += 1000;
   }
   check(false, 'L2', `a plan of more than ${MAX_ROUNDS} rounds`);
 }
+
+/** An operation may change the document, and with it what is wanted from then on. */
+const wantedAfter = (desired: Desired, step: Step): Desired =>
+  step.kind === 'setSuspend'
+    ? { ...desired, suspend: step.suspend, generation: desired.generation + 1 }
+    : desired;
 
 interface Model {
   readonly observed: Observed;
@@ -210,6 +218,7 @@ function resultOf(
     const certificate = modelCertificate(state, observed, step.member, id, now);
     return { snapshot: activatedSnapshot(state, desired, step.member, step.configVersion, certificate) };
   }
+  if (step.kind === 'setSuspend') return { generation: desired.generation + 1 };
   if (step.kind === 'reconcileSystemUsers') return { usersHash: systemUsersHash({ desired, state }) };
   return { operationId: id };
 }
@@ -269,6 +278,8 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       return asRouters(model, (router) => ({ ...router, balancer: step.enable ? 'full' : 'off' }));
     case 'reconfig':
       return reconfigured(model, step.config);
+    case 'setFcv':
+      return raised(model, step.version);
     case 'stepDown':
       return handedOver(model, step.member);
     case 'initiate':
@@ -280,6 +291,17 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       return model;
   }
 }
+
+const raised = (model: Model, version: string): Model =>
+  model.state.members.reduce(
+    (m, { name }) =>
+      changed(m, name, (facts) =>
+        facts.database?.kind === 'reachable'
+          ? { ...facts, database: { ...facts.database, featureCompatibilityVersion: version } }
+          : facts,
+      ),
+    model,
+  );
 
 /** A runtime as its host would list it. */
 function modelService(

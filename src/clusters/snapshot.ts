@@ -100,6 +100,12 @@ export type MemberCommand =
       readonly maxTimeMillis: number;
     }
   | {
+      /** X.Y; confirmed where the binary asks for it (A8.5). */
+      readonly kind: 'setFcv';
+      readonly as: Login;
+      readonly version: string;
+    }
+  | {
       readonly kind: 'stepDown';
       readonly as: Login;
       readonly forSeconds: number;

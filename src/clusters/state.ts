@@ -192,6 +192,7 @@ const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
 export function targetOf(step: Step): string {
   switch (step.kind) {
     case 'ensureCredentials':
+    case 'setSuspend':
     case 'deleteSecrets':
     case 'forget':
       return 'cluster';
@@ -210,6 +211,7 @@ export function targetOf(step: Step): string {
       return 'balancer';
     case 'addShard':
     case 'reconfig':
+    case 'setFcv':
     case 'stepDown':
     case 'initiate':
     case 'createFirstUser':
@@ -343,6 +345,9 @@ function applyDone(
         ),
         configVersion: Math.max(state.configVersion, step.configVersion),
       };
+    case 'setFcv':
+    case 'setSuspend':
+      return withWorkTold(state, step, result.generation ?? 0);
     case 'reconfig':
     case 'stepDown':
       return state; // the set's configuration and its primary are seen, not remembered
@@ -374,6 +379,25 @@ function applyDone(
     default:
       return unreachable(step);
   }
+}
+
+/** The operation that asked for it knows that it was done, though no reading shows it yet. */
+function withWorkTold(
+  state: State,
+  step: Extract<Step, { kind: 'setFcv' | 'setSuspend' }>,
+  generation: number,
+): State {
+  const { operation } = state;
+  if (operation === null) return state;
+  const { work } = operation;
+  if (step.kind === 'setFcv' && work.kind === 'RaiseFCV')
+    return {
+      ...state,
+      operation: { ...operation, work: { ...work, told: [...work.told, step.replicaSet] } },
+    };
+  if (step.kind === 'setSuspend' && work.kind === 'Suspension')
+    return { ...state, operation: { ...operation, work: { ...work, told: generation } } };
+  return state;
 }
 
 /** A service found again brings its place along; an address that is in the set's configuration already stays. */

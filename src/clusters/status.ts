@@ -12,14 +12,7 @@ import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, vi
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
 import { spaceOf } from './space.ts';
-import {
-  connectionString,
-  groupsOf,
-  isRouter,
-  memberHost,
-  wantedMember,
-  wantedMembers,
-} from './topology.ts';
+import { connectionString, groupsOf, isRouter, memberHost, wantedMember, wantedMembers } from './topology.ts';
 import type { Decision, Desired, Observed, Plan, ReplicaSetState, State } from './types.ts';
 
 export interface StatusInput {

@@ -288,7 +288,11 @@ export type OperationWork =
   /** Fingerprints that members had when it began. */
   | { readonly kind: 'RotateTLS'; readonly before: Readonly<Record<string, string | null>> }
   /** Another member takes this one's place; where it may come to stands in its own record (A13.7). */
-  | { readonly kind: 'Replace'; readonly substitute: string };
+  | { readonly kind: 'Replace'; readonly substitute: string }
+  /** `told`: sets that said that it is raised, whose members have not shown it yet. */
+  | { readonly kind: 'RaiseFCV'; readonly version: string; readonly told: readonly string[] }
+  /** `told`: the document's generation that says so; null: it was not told yet. */
+  | { readonly kind: 'Suspension'; readonly suspend: boolean; readonly told: number | null };
 
 export interface RunningOperation {
   readonly uid: string;
@@ -406,6 +410,10 @@ export type Step =
       readonly config: ReplSetConfig;
       readonly change: string;
     }
+  /** Raises the feature compatibility version, which does not go back (A8.5, S7). `via`: primary, or router of a sharded cluster. */
+  | { readonly kind: 'setFcv'; readonly replicaSet: string; readonly via: string; readonly version: string }
+  /** An operation sets `spec.suspend` in the cluster's document. */
+  | { readonly kind: 'setSuspend'; readonly suspend: boolean }
   /** The primary hands over, so that it can be worked on as a secondary (S3). Disruptive: writes pause. */
   | { readonly kind: 'stepDown'; readonly replicaSet: string; readonly member: string }
   /** A set becomes a shard; harmless when it is one already (A5.3). */
@@ -464,6 +472,7 @@ export type Reason =
   | 'MemberConfigChanged'
   | 'ConfigurationChanged'
   | 'RestartRequested'
+  | 'FcvRequested'
   | 'CertificateRotation'
   | 'CertificateExpiring'
   | 'AuthorityChanged'
@@ -570,4 +579,6 @@ export interface StepResult {
   readonly operationId?: string;
   readonly snapshot?: ActivatedSnapshot;
   readonly usersHash?: string;
+  /** setSuspend: the document's generation from then on. */
+  readonly generation?: number;
 }

@@ -26,9 +26,15 @@ import {
 import { type Informer, keyOf } from '../engine/informer.ts';
 import type { Agents, Clock, Fence, MemberRef, Platform, Store, StoredObject } from '../engine/ports.ts';
 import type { Effect, Subject } from '../engine/provider.ts';
-import { EXTERNAL_DB, SYSTEM_USERNAMES } from '../model/index.ts';
+import { EXTERNAL_DB, type MongoDBSpec, SYSTEM_USERNAMES } from '../model/index.ts';
 import type { Credentials } from './credentials.ts';
-import { CLUSTER_FINALIZER, clusterSecrets, memberSecrets, USER_FINALIZER } from './names.ts';
+import {
+  CLUSTER_FINALIZER,
+  clusterSecrets,
+  KEPT_ANNOTATION,
+  memberSecrets,
+  USER_FINALIZER,
+} from './names.ts';
 import type { Reading } from './observe.ts';
 import { isAbout } from './operationObjects.ts';
 import { placementOf, serviceSpec } from './serviceSpec.ts';
@@ -121,6 +127,10 @@ async function effect(work: Work, step: Step): Promise<Effect> {
       return rotateCertificate(work, step.member, step.configVersion);
     case 'reconfig':
       return reconfig(work, step.via, step.config);
+    case 'setFcv':
+      return setFcv(work, step.via, step.version);
+    case 'setSuspend':
+      return setSuspend(work, step.suspend);
     case 'stepDown':
       return stepDown(work, step.member);
     case 'addShard':
@@ -319,6 +329,25 @@ const BALANCER_LIMIT = 10_000;
 async function setBalancer(work: Work, via: string, enabled: boolean): Promise<Effect> {
   const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
   return command(work, via, { kind: 'setBalancer', as, enabled, maxTimeMillis: BALANCER_LIMIT });
+}
+
+async function setFcv(work: Work, via: string, version: string): Promise<Effect> {
+  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
+  return command(work, via, { kind: 'setFcv', as, version });
+}
+
+/** The document asks from now on, as if a person had applied it; one that asks already is left alone. */
+async function setSuspend({ store, informer, object }: Work, suspend: boolean): Promise<Effect> {
+  const latest = await store.get(keyOf(object));
+  if (latest === null || latest.metadata.uid !== object.metadata.uid)
+    throw new BelayError('NotFound', 'the MongoDB is gone', { retry: 'later' });
+  const spec = latest.spec as MongoDBSpec;
+  if (spec.suspend === suspend) return done({ generation: latest.metadata.generation });
+  const { [KEPT_ANNOTATION]: _, ...annotations } = latest.metadata.annotations;
+  const change = { spec: { ...spec, suspend }, ...(suspend ? {} : { annotations }) };
+  const changed = await store.update(keyOf(object), change, latest.metadata.resourceVersion);
+  if (changed !== null) informer.learn(changed);
+  return done({ generation: changed?.metadata.generation ?? latest.metadata.generation });
 }
 
 async function createFirstUser(work: Work, via: string): Promise<Effect> {

@@ -12,6 +12,8 @@ export const OPERATION_TARGET_LABEL = 'belay.dev/mongodb';
 export const REQUESTED_BY_ANNOTATION = 'belay.dev/requested-by';
 /** Annotation on an Operation: somebody wants it stopped. */
 export const CANCEL_ANNOTATION = 'belay.dev/cancel-requested';
+/** On a cluster whose runtimes were removed by `belay delete --keep-volumes` (A14.2); gone when it is resumed. */
+export const KEPT_ANNOTATION = 'belay.dev/kept-by-delete';
 /** Annotation with a JSON list of sentences found at admission; they are repeated in the status. */
 export const WARNINGS_ANNOTATION = 'belay.dev/warnings';
 

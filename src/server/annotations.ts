@@ -4,12 +4,9 @@
  */
 import type { StoredObject } from '../engine/ports.ts';
 import { type BelayObject, KEPT_FIELDS_ANNOTATION, ORIGIN_ANNOTATION, type Warning } from '../model/index.ts';
-import { WARNINGS_ANNOTATION } from '../provider/names.ts';
+import { KEPT_ANNOTATION, WARNINGS_ANNOTATION } from '../provider/names.ts';
 
 const OWN_PREFIX = 'belay.dev/';
-
-/** On a cluster whose runtimes were removed by `belay delete --keep-volumes` (A14.2); gone when it is resumed. */
-export const KEPT_ANNOTATION = 'belay.dev/kept-by-delete';
 
 /** Made by the conversion of foreign documents; accepted in documents too, so that an exported object can come back. */
 const CONVERTED: ReadonlySet<string> = new Set([ORIGIN_ANNOTATION, KEPT_FIELDS_ANNOTATION]);

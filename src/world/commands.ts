@@ -73,6 +73,9 @@ export function runCommand(context: CommandContext, command: MemberCommand, end:
     case 'reconfig':
       reconfig(context, command, end);
       return;
+    case 'setFcv':
+      setFcv(context, command, end);
+      return;
     case 'stepDown':
       stepDown(context, command, end);
       return;
@@ -147,6 +150,22 @@ function reconfig(context: CommandContext, command: Of<'reconfig'>, end: Done): 
     else if (answer.kind === 'lost') end(unknown('the connection broke'));
     else if (!/failed to propagate/.test(answer.refusal.message)) end(byServer(answer.refusal));
     else end(installed() ? done({ version: command.config.version }) : unknown(answer.refusal.message));
+  });
+}
+
+function setFcv({ mongod, timeline }: CommandContext, command: Of<'setFcv'>, end: Done): void {
+  const problem = notPrimary(mongod) ?? login(mongod, command.as);
+  if (problem !== null) {
+    end(problem);
+    return;
+  }
+  if (mongod.data.fcv === command.version) {
+    end(done({ already: true }));
+    return;
+  }
+  mongod.write({ kind: 'fcv', version: command.version }, timeline.now + WRITE_LIMIT, (answer) => {
+    if (answer.kind === 'done') end(done({ version: command.version }));
+    else end(answer.kind === 'lost' ? unknown('the connection broke') : byServer(answer.refusal));
   });
 }
 

@@ -5,7 +5,7 @@ import { BSON, type Db, type Document } from 'mongodb';
 import type { ReplSetConfig } from '../../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
 import { codeOf, mayHaveHappened, refusal } from '../mongo.ts';
-import { admin, type CommandContext, done, hello } from './context.ts';
+import { admin, type CommandContext, done, hello, unless } from './context.ts';
 
 type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
 
@@ -74,4 +74,42 @@ export async function stepDown(context: CommandContext, command: Of<'stepDown'>)
     }
     return { kind: 'unknown', message: refusal(failure).message };
   }
+}
+
+/**
+ * Raises the feature compatibility version. One that is there already is done; after a lost answer the stored one decides.
+ * From 7.0 on the server wants to hear that it is meant (A8.5).
+ */
+export async function setFcv(context: CommandContext, command: Of<'setFcv'>): Promise<CommandOutcome> {
+  const { version, as } = command;
+  const db = admin(context, as);
+  if (await hasFcv(db, version)) return done({ already: true });
+  const { versionArray } = await db.command({ buildInfo: 1 });
+  const confirm = Number((versionArray as readonly number[] | undefined)?.[0]) >= 7 ? { confirm: true } : {};
+  context.signal.throwIfAborted();
+  try {
+    await db.command({
+      setFeatureCompatibilityVersion: version,
+      ...confirm,
+      writeConcern: { w: 'majority' },
+    });
+    return done({ version });
+  } catch (failure) {
+    if (!mayHaveHappened(failure)) return refusal(failure);
+    try {
+      if (await hasFcv(admin(context, as), version)) return done({ version });
+    } catch {
+      // Not answering now; what happened will show later.
+    }
+    return { kind: 'unknown', message: refusal(failure).message };
+  }
+}
+
+/** Half-raised it has a target besides, and is to be raised again. A router has no such parameter and simply asks again. */
+async function hasFcv(db: Db, version: string): Promise<boolean> {
+  const reply = await unless([72], db.command({ getParameter: 1, featureCompatibilityVersion: 1 }));
+  const stored = reply?.['featureCompatibilityVersion'] as
+    | { readonly version?: unknown; readonly targetVersion?: unknown }
+    | undefined;
+  return stored?.version === version && stored.targetVersion === undefined;
 }

@@ -6,7 +6,7 @@ import { mayHaveHappened, refusal } from '../mongo.ts';
 import { rotateCertificates } from './certificates.ts';
 import { type CommandContext, tryLogin } from './context.ts';
 import { initiate } from './initiate.ts';
-import { reconfig, stepDown } from './members.ts';
+import { reconfig, setFcv, stepDown } from './members.ts';
 import { addShard, setBalancer } from './sharding.ts';
 import { createFirstUser, reconcileUsers } from './users.ts';
 
@@ -67,6 +67,8 @@ function dispatch(context: CommandContext, command: MemberCommand): Promise<Comm
       return reconfig(context, command);
     case 'rotateCertificates':
       return rotateCertificates(context, command);
+    case 'setFcv':
+      return setFcv(context, command);
     case 'stepDown':
       return stepDown(context, command);
     case 'addShard':

@@ -36,7 +36,7 @@ export const memberFacts = (serviceId: string, change: Partial<MemberFacts> = {}
 export const snapshot = (canary: string, change: Partial<MemberSnapshot> = {}): MemberSnapshot => ({
   configVersion: 1,
   restartToken: null,
-    certificatesOnline: false,
+  certificatesOnline: false,
   clusterUid: 'uid-1',
   cluster: 'default/orders',
   member: 'orders-0',

@@ -15,10 +15,12 @@ import type {
   State,
 } from '../types.ts';
 import { MOVE } from './move.ts';
+import { RAISE_FCV } from './raiseFcv.ts';
 import { REPLACE } from './replace.ts';
 import { RESTART } from './restart.ts';
 import { ROTATE_TLS } from './rotateTls.ts';
 import type { OperationRule } from './rule.ts';
+import { RESUME, SUSPEND } from './suspension.ts';
 
 /** The rules there are; admission refuses other types. */
 const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
@@ -26,6 +28,9 @@ const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
   RotateTLS: ROTATE_TLS,
   Replace: REPLACE,
   Move: MOVE,
+  RaiseFCV: RAISE_FCV,
+  Suspend: SUSPEND,
+  Resume: RESUME,
 };
 
 /** Types of operations that can be asked for. */
@@ -123,7 +128,9 @@ function goOn(scene: Scene): State {
 
 function beginNext(scene: Scene): State {
   const { state, observed, now } = scene;
-  const request = observed.requests.find((r) => !isEnded(state, r.uid));
+  const open = observed.requests.filter((r) => !isEnded(state, r.uid));
+  // What waits for the end of a suspension must not stand in the way of it.
+  const request = scene.desired.suspend ? open.find(isSuspension) : open[0];
   if (request === undefined) return state;
   const rule = RULES[request.spec.type];
   const never = operationRefusal(scene, request);
@@ -157,6 +164,8 @@ export function operationProgress(
     keeps: typeof left === 'string' ? left : null,
   };
 }
+const isSuspension = ({ spec }: OperationRequest): boolean =>
+  spec.type === 'Suspend' || spec.type === 'Resume';
 
 /** Why a request does not run now, in one sentence; null when it runs or may. */
 export function operationWaitsFor(scene: Scene, request: OperationRequest): string | null {
@@ -165,7 +174,7 @@ export function operationWaitsFor(scene: Scene, request: OperationRequest): stri
   if (operation !== null)
     return operation.uid === request.uid ? null : `${operation.name} runs, and operations go one at a time`;
   if (desired.paused) return 'the cluster is paused';
-  if (desired.suspend) return 'the cluster is suspended';
+  if (desired.suspend && !isSuspension(request)) return 'the cluster is suspended';
   return RULES[request.spec.type]?.waitFor(scene, request) ?? unsettled(scene, request.spec);
 }
 

@@ -352,6 +352,6 @@ function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Deci
     'FcvTooOld',
     'person',
     `${scene.desired.version} needs feature compatibility version ${series}, the set has ${fcv ?? 'an unknown one'}`,
-    `raise it first: belay connect ${scene.desired.name} --user clusterAdmin, then run the server command setFeatureCompatibilityVersion: "${series}" with confirm: true`,
+    `raise it first: belay raise-fcv ${scene.desired.name}`,
   );
 }

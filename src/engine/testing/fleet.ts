@@ -33,6 +33,7 @@ import type {
 interface Data {
   replicaSetId: string | null;
   config: ReplSetConfig | null;
+  fcv: string;
   readonly users: Map<string, { readonly password: string | null; readonly roles: readonly unknown[] }>;
 }
 interface Volume {
@@ -208,7 +209,7 @@ export class FakeFleet implements Agents {
     return {
       kind: 'reachable',
       binaryVersion: runtime.deployed ?? '',
-      featureCompatibilityVersion: '8.0',
+      featureCompatibilityVersion: data.fcv,
       initiated: data.config !== null,
       setName: data.config?._id ?? null,
       replicaSetId: data.replicaSetId,
@@ -311,6 +312,12 @@ export class FakeFleet implements Agents {
         for (const { user, db } of command.drop) users.delete(`${db}.${user}`);
         return done;
       }
+      case 'setFcv':
+        if (!loginWorks(this.#primaryData(runtime).users, command.as))
+          return refused(18, 'AuthenticationFailed', 'credentials');
+        for (const peer of this.runtimes)
+          if (peer.owner.clusterUid === runtime.owner.clusterUid) peer.volume.data.fcv = command.version;
+        return done;
       case 'verifyLogin':
         return loginWorks(this.#primaryData(runtime).users, command.as)
           ? done
@@ -395,7 +402,7 @@ export class FakeFleet implements Agents {
 
   #newVolume(machine: Machine, spec: ServiceSpec): Volume {
     const id = `v-${machine.facts.name}-${machine.operations.size}`;
-    const data: Data = { replicaSetId: null, config: null, users: new Map() };
+    const data: Data = { replicaSetId: null, config: null, fcv: '8.0', users: new Map() };
     const volume = { id, owner: spec.owner, name: spec.volume.name, data };
     machine.volumes.set(id, volume);
     return volume;

@@ -92,7 +92,7 @@ const common = {
   featureCompatibilityVersion: quotedText('7.0')
     .optional()
     .describe(
-      'Feature compatibility version "X.Y" of a new cluster, or AlwaysMatchVersion. Upgrades never raise it by themselves: run the server command setFeatureCompatibilityVersion when you are sure.',
+      'Feature compatibility version "X.Y" of a new cluster, or AlwaysMatchVersion. Upgrades never raise it by themselves: belay raise-fcv NAME does when you are sure.',
     ),
   additionalMongodConfig: mongodConfig('mongod'),
   persistent: z.boolean().default(true).describe('Keep data on a volume that outlives the member.'),

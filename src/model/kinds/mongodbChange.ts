@@ -74,7 +74,7 @@ function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found
 function checkFcvBeforeMajor(before: Loose, version: string, from: number, found: Found): void {
   const fcv = textAt(before, 'status', 'featureCompatibilityVersion');
   if (fcv === undefined || fcv === `${from}.0`) return;
-  const message = `cannot go to ${version} while the feature compatibility version is ${fcv}: it must be ${from}.0; raise it with the server command setFeatureCompatibilityVersion`;
+  const message = `cannot go to ${version} while the feature compatibility version is ${fcv}: it must be ${from}.0; raise it with belay raise-fcv`;
   found.problems.push({ path: 'spec.version', message });
 }
 
