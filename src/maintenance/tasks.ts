@@ -62,6 +62,22 @@ export interface TaskReply {
   readonly entry: Entry | null;
 }
 
+/** YDB's names of reasons (`ACTION_REASON_…`); what it has no name for is GENERIC. */
+export const ydbReason = (reason: ReasonCode | 'OK' | null): string =>
+  reason === null ? 'UNSPECIFIED' : (YDB_REASONS[reason] ?? 'GENERIC');
+
+const YDB_REASONS: Readonly<Partial<Record<ReasonCode | 'OK', string>>> = {
+  OK: 'OK',
+  TooManyUnavailableVDisks: 'TOO_MANY_UNAVAILABLE_VDISKS',
+  TooManyUnavailableStateStorageRings: 'TOO_MANY_UNAVAILABLE_STATE_STORAGE_RINGS',
+  DisabledNodesLimitReached: 'DISABLED_NODES_LIMIT_REACHED',
+  TenantDisabledNodesLimitReached: 'TENANT_DISABLED_NODES_LIMIT_REACHED',
+  RouterLimitReached: 'TENANT_DISABLED_NODES_LIMIT_REACHED',
+  SysTabletsNodeLimitReached: 'SYS_TABLETS_NODE_LIMIT_REACHED',
+  WrongRequest: 'WRONG_REQUEST',
+  InFlightCap: 'UNSPECIFIED',
+};
+
 const STATUS: Readonly<Record<Code, TaskStatus>> = {
   ALLOW: 'SUCCESS',
   ALLOW_PARTIAL: 'SUCCESS',

@@ -3,7 +3,16 @@ import type { Millis } from '../../base/units.ts';
 import { VDISK } from '../fleet.ts';
 import { type Erasure, PARITY } from '../fleetSpec.ts';
 import type { Mode, Refusal } from '../types.ts';
-import { allFreeAt, blockingLock, lockedRefusal, lockText, namesText, type Pass, refuse } from './look.ts';
+import {
+  allFreeAt,
+  blockingLock,
+  firstLock,
+  lockedRefusal,
+  lockText,
+  namesText,
+  type Pass,
+  refuse,
+} from './look.ts';
 
 /** One virtual disk that counts as out, with its realm. */
 interface Out {
@@ -168,7 +177,7 @@ const weakRule = (erasure: Erasure): string =>
 
 function outName(pass: Pass, u: number): string {
   const name = pass.fleet.nodes[pass.fleet.vdiskNode[u] as number]?.name ?? '';
-  const ref = refsOf(pass, u)[0];
+  const ref = firstLock(refsOf(pass, u));
   return ref === undefined ? `${name} (down)` : `${name} (${lockText(ref)})`;
 }
 

@@ -114,7 +114,7 @@ function holdsOf(pass: Pass, set: LimitSet): boolean {
 }
 
 function tooMany(pass: Pass, set: LimitSet, sentence: string): Refusal {
-  const out = [...set.out];
+  const out = [...set.out].sort((a, b) => a - b);
   const keys = out.map((n) => pass.fleet.nodes[n]?.key ?? '');
   const message = `${kindText(set)} limit reached: ${sentence}; out: ${namesText(out.slice(0, 6).map((n) => outText(pass.fleet, n)))}`;
   return refuse('DISALLOW_TEMP', REASON[set.spec.kind], message, [

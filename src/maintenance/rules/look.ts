@@ -49,12 +49,29 @@ export function namesText(names: readonly string[]): string {
 export function blockingLock(pass: Pass, item: Item): LockRef | undefined {
   const refs = pass.fleet.refs(item);
   if (refs.length === 0) return undefined;
-  let found: LockRef | undefined;
-  for (const ref of refs) {
-    if (ref.kind === 'held' && pass.locksPriority && ref.priority > pass.priority) continue;
-    if (found === undefined || RANK[ref.kind] < RANK[found.kind]) found = ref;
-  }
-  return found;
+  return firstLock(
+    pass.locksPriority ? refs.filter((ref) => ref.kind !== 'held' || ref.priority <= pass.priority) : refs,
+  );
+}
+
+/** Of several locks the one to speak of, whatever order they came in. */
+export function firstLock(refs: readonly LockRef[]): LockRef | undefined {
+  if (refs.length <= 1) return refs[0];
+  const key = (ref: LockRef): readonly [number, number, string] => [
+    RANK[ref.kind],
+    ref.priority,
+    labelOf(ref),
+  ];
+  return refs.reduce((a, b) => {
+    const [x, y] = [key(a), key(b)];
+    return x[0] < y[0] || (x[0] === y[0] && (x[1] < y[1] || (x[1] === y[1] && x[2] <= y[2]))) ? a : b;
+  });
+}
+
+function labelOf(ref: LockRef): string {
+  if (ref.kind === 'held') return ref.permission.id;
+  if (ref.kind === 'queued') return ref.task;
+  return ref.kind === 'announced' ? `${ref.owner} ${ref.until}` : '';
 }
 const RANK: Readonly<Record<LockRef['kind'], number>> = { held: 0, announced: 1, queued: 2, pass: 3 };
 
@@ -123,6 +140,7 @@ export function allFreeAt(refs: readonly LockRef[]): Millis | null {
 /** What takes a node out of service, in words: its lock, or its state. */
 export function outText(fleet: Fleet, n: number): string {
   const name = fleet.nodes[n]?.name ?? `node ${n}`;
-  const ref = fleet.refs({ kind: 'node', index: n })[0] ?? fleet.refs({ kind: 'device', index: n })[0];
+  const ref =
+    firstLock(fleet.refs({ kind: 'node', index: n })) ?? firstLock(fleet.refs({ kind: 'device', index: n }));
   return ref === undefined ? `${name} (${fleet.state(n)})` : `${name} (${lockText(ref)})`;
 }
