@@ -40,7 +40,7 @@ const user = () => systemUsers().users[0]!;
 // One member's life from nothing, in order; each test goes on where the one before ended.
 
 test('A4.2 a published snapshot starts the member, which is seen running, reachable and not initiated', async () => {
-  expect(bench.agents.host('host-a')?.facts.executables).toEqual({ mongod: ['8.0.32-14'] });
+  expect(bench.agents.host('host-a')?.facts.executables).toMatchObject({ mongod: ['8.0.32-14'] });
   expect(member.facts()).toMatchObject({ configVersion: 0, process: { kind: 'absent' }, database: null });
   await member.publish({});
   await until(() =>

@@ -215,7 +215,10 @@ export class Member {
   #redact(message: string): string {
     const snapshot = this.#snapshot;
     if (!snapshot) return message;
-    const secrets = [snapshot.keyFile.reveal().trim(), snapshot.monitor.password.reveal()];
+    const logins = [snapshot.monitor, snapshot.nextMonitor].flatMap(
+      (login) => login?.password.reveal() ?? [],
+    );
+    const secrets = [snapshot.keyFile.reveal().trim(), ...logins];
     return secrets
       .filter((text) => text !== '')
       .reduce((text, hidden) => text.replaceAll(hidden, '***'), message);
@@ -291,7 +294,9 @@ export class Member {
     command: MemberCommand,
     options: { readonly timeoutMillis: Millis; readonly stepId: string; readonly signal: AbortSignal },
   ): Promise<CommandOutcome> {
-    const known = this.#answers.get(options.stepId);
+    // A step may ask for several things, a change and its proof for one.
+    const asked = `${options.stepId} ${command.kind}`;
+    const known = this.#answers.get(asked);
     if (known) return known;
     if (this.#queued >= MAX_QUEUED_COMMANDS) {
       throw new BelayError('TooManyRequests', `${MAX_QUEUED_COMMANDS} commands wait for this member`);
@@ -304,7 +309,7 @@ export class Member {
         this.#observer.poke();
       });
     this.#queue = outcome.catch(() => {});
-    this.#remember(options.stepId, outcome);
+    this.#remember(asked, outcome);
     return outcome;
   }
 
@@ -353,9 +358,9 @@ export class Member {
     return outcome;
   }
 
-  #remember(stepId: string, outcome: Promise<CommandOutcome>): void {
-    this.#answers.set(stepId, outcome);
-    const forget = (): boolean => this.#answers.delete(stepId);
+  #remember(asked: string, outcome: Promise<CommandOutcome>): void {
+    this.#answers.set(asked, outcome);
+    const forget = (): boolean => this.#answers.delete(asked);
     outcome.then((answer) => answer.kind === 'done' || forget(), forget);
     const [oldest] = this.#answers.keys();
     if (this.#answers.size > ANSWERS_KEPT && oldest !== undefined) this.#answers.delete(oldest);

@@ -74,6 +74,8 @@ export class Observer {
   #snapshot: MemberSnapshot | null = null;
   #watched: Watched | null = null;
   #loggedIn = false;
+  /** The snapshot's own login was refused: the one to come is tried. */
+  #triedNext = false;
   #seen: Seen | null = null;
   /** Changes with every start and loss; what belongs to an older one ends by itself. */
   #round = 0;
@@ -107,10 +109,10 @@ export class Observer {
     const before = this.#snapshot;
     if (!before) return;
     this.#snapshot = snapshot;
-    const same =
-      before.monitor.user === snapshot.monitor.user &&
-      before.monitor.password.reveal() === snapshot.monitor.password.reveal();
+    // One that is given besides changes nothing for the login in use.
+    const same = sameLogin(before.monitor, snapshot.monitor);
     if (same || !this.#seen) return;
+    this.#triedNext = false;
     this.#logOut();
     this.poke();
   }
@@ -139,6 +141,7 @@ export class Observer {
     dropClient(this.#watched?.client ?? null);
     this.#watched = null;
     this.#loggedIn = false;
+    this.#triedNext = false;
     this.#seen = null;
     this.#refreshing = false;
     this.#refreshAgain = false;
@@ -318,13 +321,20 @@ export class Observer {
     const snapshot = this.#snapshot;
     if (!snapshot || clock.now() < this.#loginAt) return;
     const round = this.#round;
-    const watched = this.#connect(snapshot, snapshot.monitor);
+    const watched = this.#connect(snapshot, this.#usable(snapshot));
     const { client } = watched;
     try {
       await this.#bounded(client.db('admin').command({ connectionStatus: 1 }));
     } catch (failure) {
       dropClient(client);
       const code = codeOf(failure);
+      if (code === AUTHENTICATION_FAILED && snapshot.nextMonitor !== null && !this.#triedNext) {
+        // While passwords change, whichever of the two works is the right one (A13.4).
+        this.#triedNext = true;
+        await this.#logIn(seen);
+        return;
+      }
+      this.#triedNext = false;
       if (code === null) throw failure;
       // A router that cannot ask its config servers knows no users: that says nothing of our password.
       seen.authenticated = snapshot.product === 'mongos' && code !== 18 ? null : false;
@@ -340,6 +350,10 @@ export class Observer {
     this.#use(watched);
     this.#loggedIn = true;
     seen.authenticated = true;
+  }
+
+  #usable({ monitor, nextMonitor }: MemberSnapshot): Login {
+    return this.#triedNext && nextMonitor !== null ? nextMonitor : monitor;
   }
 
   /** The login is no good (any more): look as a stranger until one is. */
@@ -469,3 +483,8 @@ function fcvOf(parameters: Document): string | null {
   const version = (parameters['featureCompatibilityVersion'] as { version?: unknown } | undefined)?.version;
   return typeof version === 'string' ? version : null;
 }
+
+const AUTHENTICATION_FAILED = 18;
+
+const sameLogin = (a: Login, b: Login): boolean =>
+  a.user === b.user && a.password.reveal() === b.password.reveal();

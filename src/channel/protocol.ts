@@ -91,6 +91,7 @@ export function revealSnapshot(snapshot: MemberSnapshot): Revealed {
     certificatePem: snapshot.certificatePem.reveal(),
     keyFile: snapshot.keyFile.reveal(),
     monitor: revealLogin(snapshot.monitor),
+    nextMonitor: snapshot.nextMonitor === null ? null : revealLogin(snapshot.nextMonitor),
   };
 }
 
@@ -146,6 +147,7 @@ const snapshotShape = is.object({
   certificatePem: is.text,
   keyFile: is.text,
   monitor: login,
+  nextMonitor: is.optional(is.nullable(login)),
   hash: is.text,
   restartToken: is.optional(is.nullable(is.text)),
   certificatesOnline: is.optional(is.truth),
@@ -201,6 +203,7 @@ export function hideSnapshot(value: unknown): MemberSnapshot {
     certificatePem: secret(open.certificatePem),
     keyFile: secret(open.keyFile),
     monitor: hideLogin(open.monitor),
+    nextMonitor: open.nextMonitor == null ? null : hideLogin(open.nextMonitor),
     // A snapshot kept by an agent that did not know of restarts yet.
     restartToken: open.restartToken ?? null,
     certificatesOnline: open.certificatesOnline ?? false,

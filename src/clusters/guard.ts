@@ -21,6 +21,7 @@ import { notOfSeries } from './planners/fcv.ts';
 import { lostItsPort } from './planners/infrastructure.ts';
 import { healthyMajorities, isOut } from './planners/membership.ts';
 import { heirOf } from './planners/rollout.ts';
+import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
 import type { Desired, Observed, State, Step } from './types.ts';
 
@@ -71,6 +72,13 @@ export function guard(
     case 'reload':
     case 'upgrade':
       return guardDisruption(step.member, fresh, desired, state, stepId);
+    case 'stageLogins':
+    case 'keepLogins':
+      return null;
+    case 'giveLogins':
+      return guardLogins(step.member, state);
+    case 'rotateUsers':
+      return guardPrimary(step.via, fresh, state);
     case 'rotateCertificate':
       return guardRotation(step.member, fresh, desired, state, { stepId, now });
     case 'setFcv':
@@ -225,6 +233,18 @@ function guardDisruption(
       `healthy voters ${quorum.healthyVoters - doubted} of ${quorum.voters}, majority ${quorum.needed}`,
     );
   return null;
+}
+
+/** CRD-11: nothing but passwords may be new in what it is given, so that no process restarts for them. */
+function guardLogins(member: string, state: State): Refusal | null {
+  const record = memberOf(state, member);
+  if (record === null || record.activated === null || record.serviceId === null)
+    return no('NotPlaced', `${member} has no service`);
+  const { activated } = record;
+  const same = state.goal === null || activated.configHash === goalHash(state.goal, record.role);
+  return same && activated.restartToken === restartToken(state, record)
+    ? null
+    : no('OperationPending', `${member} gets another change first`);
 }
 
 /** A9.4: a running process, nobody else under way, and healthy peers unless it is refused by them anyway. */

@@ -6,6 +6,7 @@ export { guard, type Refusal } from './guard.ts';
 export { advance } from './learn.ts';
 export * from './limits.ts';
 export { OPERATION_TYPES, operationRefusal } from './operations/index.ts';
+export { loginsNow } from './operations/rotateUsers.ts';
 export { operationStatus } from './operations/status.ts';
 export { plan } from './plan.ts';
 export { oldestVersion, systemUsersHash, userHash } from './planners/users.ts';

@@ -18,6 +18,7 @@ import {
   planPending,
   planStarting,
 } from './planners/infrastructure.ts';
+import { planLogins } from './planners/logins.ts';
 import { planMembership, planRetirement } from './planners/membership.ts';
 import { planOwnership } from './planners/ownership.ts';
 import { blocked, type Planner, type Scene } from './planners/planner.ts';
@@ -45,6 +46,7 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['initiate', planInitiate],
   ['first user', planFirstUser],
   ['system users', planSystemUsers],
+  ['logins', planLogins],
   ['shards', planShards],
   ['users', planUsers],
   ['membership', planMembership],

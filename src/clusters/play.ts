@@ -206,7 +206,7 @@ export class Play {
     if (step.kind === 'rotateCertificate' && this.refusesOnline) {
       const outcome = { kind: 'failed', code: 'CertificateNotTaken', message: 'no', retry: 'later' } as const;
       this.state = applyOutcome(this.state, step, id, outcome, this.now);
-    } else if (step.kind === 'reload' || step.kind === 'rotateCertificate') {
+    } else if (step.kind === 'reload' || step.kind === 'rotateCertificate' || step.kind === 'giveLogins') {
       const snapshot = this.snapshot(step.member, step.configVersion, id);
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);
     }
@@ -229,6 +229,8 @@ export class Play {
       const usersHash = systemUsersHash({ desired: this.desired, state: this.state });
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { usersHash } }, this.now);
     }
+    if (step.kind === 'stageLogins' || step.kind === 'rotateUsers' || step.kind === 'keepLogins')
+      this.state = applyOutcome(this.state, step, id, { kind: 'done', result: {} }, this.now);
     if (step.kind === 'setFcv') {
       this.fcv = step.version;
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: {} }, this.now);

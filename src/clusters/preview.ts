@@ -214,7 +214,12 @@ function resultOf(
   state: State,
   { observed, now }: { readonly observed: Observed; readonly now: Millis },
 ): Extract<StepOutcome, { kind: 'done' }>['result'] {
-  if (step.kind === 'publish' || step.kind === 'reload' || step.kind === 'rotateCertificate') {
+  if (
+    step.kind === 'publish' ||
+    step.kind === 'reload' ||
+    step.kind === 'rotateCertificate' ||
+    step.kind === 'giveLogins'
+  ) {
     const certificate = modelCertificate(state, observed, step.member, id, now);
     return { snapshot: activatedSnapshot(state, desired, step.member, step.configVersion, certificate) };
   }
@@ -256,6 +261,7 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       return withMembers(model, [step.member], started(model, step.member, step.configVersion, desired));
     case 'reload':
     case 'rotateCertificate':
+    case 'giveLogins':
       return changed(model, step.member, (facts) => ({
         ...facts,
         configVersion: step.configVersion,

@@ -42,6 +42,8 @@ export interface MemberSnapshot {
   readonly keyFile: Secret<string>;
   /** clusterMonitor: the agent's own reading of status. */
   readonly monitor: Login;
+  /** While passwords change: the one to come, taken when the other is refused (A13.4). */
+  readonly nextMonitor: Login | null;
   readonly hash: string;
   /** Another value than before: the process restarts even if nothing else changed (A13.2). Null: never asked for. */
   readonly restartToken: string | null;

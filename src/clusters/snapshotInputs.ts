@@ -1,5 +1,6 @@
 /** What goes into a member's snapshot besides secrets, and the fingerprint by which a change of it is seen. */
 import { type Bytes, GIB } from '../base/units.ts';
+import { loginsNow } from './operations/rotateUsers.ts';
 import type { MemberSnapshot } from './snapshot.ts';
 import { componentOf, memberHost, serviceHostname, untouched } from './topology.ts';
 import type {
@@ -138,7 +139,7 @@ export function activatedSnapshot(
     cacheGb: cacheGb(componentOf(desired, record?.role ?? 'replicaSet') ?? desired),
     certificate,
     restartToken: restartToken(state, record),
-    loginToken: record?.activated?.loginToken ?? null,
+    loginToken: loginsNow(state)?.token ?? record?.activated?.loginToken ?? null,
   };
 }
 
@@ -150,7 +151,10 @@ export function restartToken(state: Pick<State, 'operation'>, member: MemberStat
   return member?.activated?.restartToken ?? null;
 }
 
-export type SnapshotInputs = Omit<MemberSnapshot, 'caPem' | 'certificatePem' | 'keyFile' | 'monitor'>;
+export type SnapshotInputs = Omit<
+  MemberSnapshot,
+  'caPem' | 'certificatePem' | 'keyFile' | 'monitor' | 'nextMonitor'
+>;
 
 /** The snapshot of one member without its secrets. The member must have been placed. */
 export function snapshotInputs(

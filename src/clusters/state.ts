@@ -8,6 +8,7 @@ import type {
   Desired,
   InfrastructureAction,
   MemberState,
+  OperationWork,
   PendingOperation,
   ReplicaSetState,
   RetryState,
@@ -192,6 +193,8 @@ const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
 export function targetOf(step: Step): string {
   switch (step.kind) {
     case 'ensureCredentials':
+    case 'stageLogins':
+    case 'keepLogins':
     case 'setSuspend':
     case 'deleteSecrets':
     case 'forget':
@@ -203,6 +206,7 @@ export function targetOf(step: Step): string {
     case 'publish':
     case 'reload':
     case 'rotateCertificate':
+    case 'giveLogins':
     case 'deleteRuntime':
     case 'deleteVolume':
       return step.member;
@@ -215,6 +219,7 @@ export function targetOf(step: Step): string {
     case 'stepDown':
     case 'initiate':
     case 'createFirstUser':
+    case 'rotateUsers':
     case 'reconcileSystemUsers':
       return step.replicaSet;
     case 'applyUser':
@@ -235,6 +240,10 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       return withReplicaSet(state, step.replicaSet, { initiating: true });
     case 'stepDown':
       return withReplicaSet(state, step.replicaSet, { handedOverAt: now });
+    case 'giveLogins':
+      return { ...state, configVersion: Math.max(state.configVersion, step.configVersion) };
+    case 'rotateUsers':
+      return withRotation(state, { begun: true });
     case 'rotateCertificate':
       // A version of its own from the intent on: equal versions mean equal content, also after a lost answer (A9.1).
       return {
@@ -298,6 +307,20 @@ export function applyOutcome(
   return INFRASTRUCTURE.has(step.kind) ? done : withoutRetry(done, step.kind, target);
 }
 
+type Rotation = Extract<OperationWork, { readonly kind: 'RotateUsers' }>;
+
+/** The record with the running rotation of users further on. */
+function withRotation(
+  state: State,
+  change: Partial<Rotation> | ((work: Rotation) => Partial<Rotation>),
+): State {
+  const { operation } = state;
+  if (operation?.work.kind !== 'RotateUsers') return state;
+  const { work } = operation;
+  const more = typeof change === 'function' ? change(work) : change;
+  return { ...state, operation: { ...operation, work: { ...work, ...more } } };
+}
+
 /** The record after a refusal: nothing came of the step. */
 function undone(state: State, step: Step): State {
   if (step.kind === 'initiate') return withReplicaSet(state, step.replicaSet, { initiating: false });
@@ -334,6 +357,14 @@ function applyDone(
         ...withMember(state, step.member, { activated: result.snapshot ?? null }),
         configVersion: Math.max(state.configVersion, step.configVersion),
       };
+    case 'stageLogins':
+      return withRotation(state, { staged: true });
+    case 'rotateUsers':
+      return withRotation(state, (work) => ({ sets: [...work.sets, step.replicaSet] }));
+    case 'keepLogins':
+      return withRotation(state, { kept: true });
+    case 'giveLogins':
+      return withMember(state, step.member, { activated: result.snapshot ?? null });
     case 'reload':
     case 'rotateCertificate':
       return {

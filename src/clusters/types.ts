@@ -287,6 +287,15 @@ export type OperationWork =
   | { readonly kind: 'Restart' }
   /** Fingerprints that members had when it began. */
   | { readonly kind: 'RotateTLS'; readonly before: Readonly<Record<string, string | null>> }
+  /** `staged`: new passwords are made · `begun`: the database may know them · `sets` have them · `kept`: they are the cluster's. */
+  | {
+      readonly kind: 'RotateUsers';
+      readonly users: readonly string[];
+      readonly staged: boolean;
+      readonly begun: boolean;
+      readonly sets: readonly string[];
+      readonly kept: boolean;
+    }
   /** Another member takes this one's place; where it may come to stands in its own record (A13.7). */
   | { readonly kind: 'Replace'; readonly substitute: string }
   /** `told`: sets that said that it is raised, whose members have not shown it yet. */
@@ -397,6 +406,19 @@ export type Step =
   | { readonly kind: 'reload'; readonly member: string; readonly configVersion: number }
   /** A running member gets another certificate or bundle and takes it while it runs (A9.4, A13.5). */
   | { readonly kind: 'rotateCertificate'; readonly member: string; readonly configVersion: number }
+  /** New passwords of system users are made and kept beside the old ones (A13.4). */
+  | { readonly kind: 'stageLogins'; readonly users: readonly string[] }
+  /** An agent is given the passwords of this moment of a rotation; its process does not notice. */
+  | { readonly kind: 'giveLogins'; readonly member: string; readonly configVersion: number }
+  /** A replica set takes the staged passwords. */
+  | {
+      readonly kind: 'rotateUsers';
+      readonly replicaSet: string;
+      readonly via: string;
+      readonly users: readonly string[];
+    }
+  /** Every set has them: the staged passwords become the cluster's. */
+  | { readonly kind: 'keepLogins'; readonly users: readonly string[] }
   /** A running member gets another binary: its process restarts. Disruptive. */
   | { readonly kind: 'upgrade'; readonly member: string; readonly version: string }
   /**
@@ -472,6 +494,7 @@ export type Reason =
   | 'MemberConfigChanged'
   | 'ConfigurationChanged'
   | 'RestartRequested'
+  | 'PasswordRotation'
   | 'FcvRequested'
   | 'CertificateRotation'
   | 'CertificateExpiring'

@@ -24,6 +24,7 @@ import {
   memberCertificateSecret,
   ownerKeySecret,
   stagedCertificateSecret,
+  stagedPasswords,
   systemPasswordSecret,
 } from './names.ts';
 import { type SystemUsername, USER_ADMIN } from './users.ts';
@@ -75,6 +76,32 @@ export class Credentials {
 
   async login(uid: string, user: SystemUsername = USER_ADMIN): Promise<Login> {
     return { user, db: 'admin', password: await this.#existing(systemPasswordSecret(uid, user)) };
+  }
+
+  /** A13.4: new passwords, made once and kept beside those in use until they replace them. */
+  async stage(uid: string, users: readonly string[]): Promise<void> {
+    await Promise.all(users.map((user) => this.#secrets.ensure(stagedPasswords(uid) + user, newPassword)));
+  }
+
+  /** The login to come; null: none is on its way. */
+  async stagedLogin(uid: string, user: SystemUsername): Promise<Login | null> {
+    const password = await this.#secrets.get(stagedPasswords(uid) + user);
+    return password === null ? null : { user, db: 'admin', password };
+  }
+
+  /** Every replica set has them: the staged passwords become the cluster's. Done twice is done once (S10). */
+  async keep(uid: string, users: readonly string[]): Promise<void> {
+    await Promise.all(
+      users.map(async (user) => {
+        const staged = await this.#secrets.get(stagedPasswords(uid) + user);
+        if (staged !== null) await this.#secrets.put(systemPasswordSecret(uid, user), staged);
+      }),
+    );
+  }
+
+  /** The certificate a member was given, whatever is to become of it; the bundle is the present one. */
+  async certificateInUse(uid: string, member: string): Promise<Pick<MemberCertificate, 'pem' | 'caPem'>> {
+    return { pem: await this.#existing(memberCertificateSecret(uid, member)), caPem: this.#ca.caPem };
   }
 
   /** CRD-08: a secret of a cluster that was made is never made again under a running database. */

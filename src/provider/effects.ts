@@ -8,6 +8,8 @@ import {
   type CommandOutcome,
   certificateNeed,
   type Desired,
+  type Login,
+  loginsNow,
   type MemberCommand,
   type MemberSnapshot,
   type MemberState,
@@ -33,13 +35,14 @@ import {
   clusterSecrets,
   KEPT_ANNOTATION,
   memberSecrets,
+  stagedPasswords,
   USER_FINALIZER,
 } from './names.ts';
 import type { Reading } from './observe.ts';
 import { isAbout } from './operationObjects.ts';
 import { placementOf, serviceSpec } from './serviceSpec.ts';
 import type { UserObject, UserSecrets } from './userObjects.ts';
-import { managedRoles, systemUser, USER_ADMIN } from './users.ts';
+import { managedRoles, type SystemUsername, systemUser, USER_ADMIN } from './users.ts';
 import { COMMAND_LIMIT, EFFECT_LIMIT, within } from './within.ts';
 
 export interface EffectDeps {
@@ -123,6 +126,15 @@ async function effect(work: Work, step: Step): Promise<Effect> {
     case 'publish':
     case 'reload':
       return publish(work, step.member, step.configVersion);
+    case 'stageLogins':
+      await work.credentials.stage(work.state.uid, step.users);
+      return done({});
+    case 'giveLogins':
+      return giveLogins(work, step.member, step.configVersion);
+    case 'rotateUsers':
+      return rotateUsers(work, step);
+    case 'keepLogins':
+      return keepLogins(work, step.users);
     case 'rotateCertificate':
       return rotateCertificate(work, step.member, step.configVersion);
     case 'reconfig':
@@ -225,10 +237,10 @@ async function publish(
   const { desired, state, agents, credentials, clock } = work;
   const target = member(work, name);
   const successor = certificateNeed(state, work.reading, target, clock.now()) !== null;
-  const [certificate, keyFile, monitor] = await Promise.all([
+  const [certificate, keyFile, logins] = await Promise.all([
     credentials.certificate(desired, state.uid, target, clock.now(), successor),
     credentials.keyFile(state.uid),
-    credentials.login(state.uid, 'clusterMonitor'),
+    agentLogins(work),
   ]);
   const snapshot: MemberSnapshot = {
     ...snapshotInputs(state, desired, target, configVersion),
@@ -236,18 +248,55 @@ async function publish(
     caPem: certificate.caPem,
     certificatePem: certificate.pem,
     keyFile,
-    monitor,
+    ...logins,
   };
   await agents.publish(ref(target), snapshot, work.fence);
   await credentials.promote(state.uid, name, certificate);
   return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, certificate.given) });
 }
 
+/** What an agent logs in with at this moment of a rotation (A13.4, S12). */
+async function agentLogins({
+  state,
+  credentials,
+}: Work): Promise<Pick<MemberSnapshot, 'monitor' | 'nextMonitor'>> {
+  const monitor = await credentials.login(state.uid, MONITOR);
+  const both = loginsNow(state)?.both === true;
+  return { monitor, nextMonitor: both ? await credentials.stagedLogin(state.uid, MONITOR) : null };
+}
+const MONITOR: SystemUsername = 'clusterMonitor';
+
+/** The snapshot it has with other passwords: nothing in it restarts a process (CRD-11). */
+async function giveLogins(work: Work, name: string, configVersion: number): Promise<Effect> {
+  const { desired, state, agents, credentials } = work;
+  const target = member(work, name);
+  if (target.activated === null) throw notPlaced(name);
+  const [certificate, keyFile, logins] = await Promise.all([
+    credentials.certificateInUse(state.uid, name),
+    credentials.keyFile(state.uid),
+    agentLogins(work),
+  ]);
+  const snapshot: MemberSnapshot = {
+    ...snapshotInputs(state, desired, target, configVersion),
+    certificatesOnline: true,
+    caPem: certificate.caPem,
+    certificatePem: certificate.pem,
+    keyFile,
+    ...logins,
+  };
+  await agents.publish(ref(target), snapshot, work.fence);
+  const { certificate: given } = target.activated;
+  return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, given) });
+}
+
 /** A9.4: given as a snapshot, so that it stays through a restart of whatever kind; then taken by the running process. */
 async function rotateCertificate(work: Work, name: string, configVersion: number): Promise<Effect> {
   const given = await publish(work, name, configVersion, true);
-  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
-  const answer = await run(work, name, { kind: 'rotateCertificates', as, configVersion });
+  const answer = await runAs(work, name, 'clusterAdmin', (as) => ({
+    kind: 'rotateCertificates',
+    as,
+    configVersion,
+  }));
   if (answer.kind === 'done') return given;
   const outcome = outcomeOf(answer, {});
   const never = answer.kind === 'refused' && answer.class !== 'transient';
@@ -278,6 +327,29 @@ function run(work: Work, via: string, what: MemberCommand): Promise<CommandOutco
   return agents.run(ref(member(work, via)), what, { timeoutMillis: COMMAND_LIMIT, stepId, fence });
 }
 
+/** Under a system user's login; while its password changes, whichever of the old and the new one works (A13.4). */
+async function runAs(
+  work: Work,
+  via: string,
+  user: SystemUsername,
+  what: (as: Login) => MemberCommand,
+): Promise<CommandOutcome> {
+  const { credentials, state } = work;
+  const answer = await run(work, via, what(await credentials.login(state.uid, user)));
+  if (answer.kind !== 'refused' || answer.class !== 'credentials') return answer;
+  const next = await credentials.stagedLogin(state.uid, user);
+  return next === null ? answer : run(work, via, what(next));
+}
+
+async function commandAs(
+  work: Work,
+  via: string,
+  user: SystemUsername,
+  what: (as: Login) => MemberCommand,
+): Promise<Effect> {
+  return { outcome: outcomeOf(await runAs(work, via, user, what), {}) };
+}
+
 /** A5.4: credentials need a person, everything else heals by itself or is tried again with growing waits. */
 function outcomeOf(
   answer: CommandOutcome,
@@ -303,32 +375,30 @@ function outcomeOf(
 const RECONFIG_LIMIT = 10_000;
 
 async function reconfig(work: Work, via: string, config: ReplSetConfig): Promise<Effect> {
-  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
-  return command(work, via, { kind: 'reconfig', as, config, maxTimeMillis: RECONFIG_LIMIT });
+  const maxTimeMillis = RECONFIG_LIMIT;
+  return commandAs(work, via, 'clusterAdmin', (as) => ({ kind: 'reconfig', as, config, maxTimeMillis }));
 }
 
 /** Never forced: without a caught-up heir the server refuses, and so do we (S3, S13). */
 async function stepDown(work: Work, name: string): Promise<Effect> {
-  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
-  return command(work, name, {
+  return commandAs(work, name, 'clusterAdmin', (as) => ({
     kind: 'stepDown',
     as,
     forSeconds: STEP_DOWN_SECONDS,
     catchUpSeconds: CATCH_UP_SECONDS,
-  });
+  }));
 }
 
 async function addShard(work: Work, via: string, shard: string): Promise<Effect> {
-  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
-  return command(work, via, { kind: 'addShard', as, shard });
+  return commandAs(work, via, 'clusterAdmin', (as) => ({ kind: 'addShard', as, shard }));
 }
 
 /** How long the end of a migration is waited for in one try; the next pass asks again. */
 const BALANCER_LIMIT = 10_000;
 
 async function setBalancer(work: Work, via: string, enabled: boolean): Promise<Effect> {
-  const as = await work.credentials.login(work.state.uid, 'clusterAdmin');
-  return command(work, via, { kind: 'setBalancer', as, enabled, maxTimeMillis: BALANCER_LIMIT });
+  const maxTimeMillis = BALANCER_LIMIT;
+  return commandAs(work, via, 'clusterAdmin', (as) => ({ kind: 'setBalancer', as, enabled, maxTimeMillis }));
 }
 
 async function setFcv(work: Work, via: string, version: string): Promise<Effect> {
@@ -374,11 +444,37 @@ async function reconcileSystemUsers(work: Work, via: string): Promise<Effect> {
   return command(work, via, what, { usersHash: systemUsersHash({ desired, state }) });
 }
 
+/** A13.4: one set; after a crash or a lost answer userAdmin itself may have the old password or the new one. */
+async function rotateUsers(work: Work, step: Extract<Step, { kind: 'rotateUsers' }>): Promise<Effect> {
+  const { desired, state, credentials } = work;
+  const version = oldestVersion(state, desired);
+  const users = await Promise.all(
+    step.users.map(async (name) => {
+      const user = name as SystemUsername;
+      const next =
+        (await credentials.stagedLogin(state.uid, user)) ?? (await credentials.login(state.uid, user));
+      return systemUser(user, version, next.password);
+    }),
+  );
+  return commandAs(work, step.via, USER_ADMIN, (as) => ({
+    kind: 'reconcileUsers',
+    as,
+    roles: [],
+    users,
+    drop: [],
+  }));
+}
+
+async function keepLogins({ credentials, state }: Work, users: readonly string[]): Promise<Effect> {
+  await credentials.keep(state.uid, users);
+  return { ...done({}), also: { secretPrefixesToDelete: [stagedPasswords(state.uid)] } };
+}
+
 // ── users of people ────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** B3.3: added or made equal; then confirmed by a login of its own, and only then published (URI-04). */
 async function applyUser(work: Work, step: Extract<Step, { kind: 'applyUser' }>): Promise<Effect> {
-  const { desired, state, credentials, userSecrets } = work;
+  const { desired, state, userSecrets } = work;
   const { username, db, roles, passwordRef } = step.user;
   const document = documentOf(work, step.user.uid);
   const password = passwordRef === null ? null : await userSecrets.password(passwordRef);
@@ -386,12 +482,18 @@ async function applyUser(work: Work, step: Extract<Step, { kind: 'applyUser' }>)
     throw new BelayError('UserPasswordMissing', `the password of ${username} is gone`, { retry: 'later' });
   }
   await holdUser(work, document.object);
-  const as = await credentials.login(state.uid);
   const users = [{ user: username, db, password, roles }];
-  const answer = await run(work, step.via, { kind: 'reconcileUsers', as, roles: [], users, drop: [] });
+  const answer = await runAs(work, step.via, USER_ADMIN, (as) => ({
+    kind: 'reconcileUsers',
+    as,
+    roles: [],
+    users,
+    drop: [],
+  }));
   if (answer.kind !== 'done') return { outcome: outcomeOf(answer, {}) };
   if (password !== null) {
-    const login = await run(work, step.via, { kind: 'verifyLogin', as: { user: username, db, password } });
+    const as = { user: username, db, password };
+    const login = await run(work, step.via, { kind: 'verifyLogin', as });
     if (login.kind !== 'done') return { outcome: notConfirmed(outcomeOf(login, {})) };
   }
   await userSecrets.publishConnection(document.object, desired, state);
@@ -426,9 +528,14 @@ async function holdUser(work: Work, user: StoredObject): Promise<void> {
 }
 
 async function dropUser(work: Work, step: Extract<Step, { kind: 'dropUser' }>): Promise<Effect> {
-  const as = await work.credentials.login(work.state.uid);
   const drop = [{ user: step.username, db: step.db }];
-  return command(work, step.via, { kind: 'reconcileUsers', as, roles: [], users: [], drop });
+  return commandAs(work, step.via, USER_ADMIN, (as) => ({
+    kind: 'reconcileUsers',
+    as,
+    roles: [],
+    users: [],
+    drop,
+  }));
 }
 
 // ── the end ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,9 @@ export const keyFileSecret = (uid: string): string => `clusters/${uid}/keyfile`;
 /** HMAC key behind the owner markers (A4.3). */
 export const ownerKeySecret = (uid: string): string => `clusters/${uid}/owner-key`;
 export const systemPasswordSecret = (uid: string, user: string): string => `clusters/${uid}/users/${user}`;
+/** Passwords on their way, below here; gone when they are the cluster's (A13.4). */
+export const stagedPasswords = (uid: string): string => `clusters/${uid}/next-users/`;
+
 /** Everything secret of one member; the slash at the end keeps `orders-1` from meaning `orders-10` too. */
 export const memberSecrets = (uid: string, member: string): string => `clusters/${uid}/members/${member}/`;
 /** Key and certificate of one member as one PEM (A2.6). */

@@ -357,7 +357,7 @@ export class Agent {
     end: (outcome: CommandOutcome) => void,
   ): void {
     const member = this.#member(serviceId);
-    const known = member.answers.get(options.stepId);
+    const known = member.answers.get(`${options.stepId} ${command.kind}`);
     if (known !== undefined) {
       end(known);
       return;
@@ -395,7 +395,7 @@ export class Agent {
       open = false;
       cancel();
       all.delete(entry);
-      if (outcome.kind === 'done') member.answers.set(stepId, outcome);
+      if (outcome.kind === 'done') member.answers.set(`${stepId} ${command.kind}`, outcome);
       member.running = false;
       end(outcome);
       for (const call of entry.waiting) call();
@@ -486,7 +486,8 @@ export class Agent {
 
 /** Everything of a snapshot, its secrets included. */
 function snapshotText(snapshot: MemberSnapshot): string {
-  const { certificatePem, keyFile, monitor, ...plain } = snapshot;
-  const secrets = [certificatePem.reveal(), keyFile.reveal(), monitor.user, monitor.password.reveal()];
+  const { certificatePem, keyFile, monitor, nextMonitor, ...plain } = snapshot;
+  const logins = [monitor, nextMonitor].map((login) => [login?.user, login?.password.reveal()]);
+  const secrets = [certificatePem.reveal(), keyFile.reveal(), logins];
   return JSON.stringify([plain, secrets]);
 }

@@ -2,6 +2,7 @@
 import { type Millis, SECOND } from '../base/units.ts';
 import type {
   DatabaseFacts,
+  Login,
   MemberSnapshot,
   MemberStateName,
   PeerFacts,
@@ -32,8 +33,10 @@ export function readDatabase(
   const { machine, data } = mongod;
   const { config } = machine;
   const usersExist = data.users.size > 0;
-  const { user, db, password } = snapshot.monitor;
-  const authenticated = usersExist ? data.users.get(`${db}.${user}`)?.password === password.reveal() : null;
+  const logins = [snapshot.monitor, ...(snapshot.nextMonitor === null ? [] : [snapshot.nextMonitor])];
+  const fits = ({ user, db, password }: Login): boolean =>
+    data.users.get(`${db}.${user}`)?.password === password.reveal();
+  const authenticated = usersExist ? logins.some(fits) : null;
   const initiated = config !== null;
   const mayRead = authenticated ?? true;
   return {

@@ -207,6 +207,7 @@ export async function makeMember(
     configVersion: 1,
     restartToken: null,
     certificatesOnline: false,
+    nextMonitor: null,
     clusterUid: 'uid-1',
     cluster: 'default/orders',
     member,

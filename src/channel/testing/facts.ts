@@ -37,6 +37,7 @@ export const snapshot = (canary: string, change: Partial<MemberSnapshot> = {}): 
   configVersion: 1,
   restartToken: null,
   certificatesOnline: false,
+  nextMonitor: null,
   clusterUid: 'uid-1',
   cluster: 'default/orders',
   member: 'orders-0',

@@ -19,6 +19,7 @@ import { RAISE_FCV } from './raiseFcv.ts';
 import { REPLACE } from './replace.ts';
 import { RESTART } from './restart.ts';
 import { ROTATE_TLS } from './rotateTls.ts';
+import { ROTATE_USERS } from './rotateUsers.ts';
 import type { OperationRule } from './rule.ts';
 import { RESUME, SUSPEND } from './suspension.ts';
 
@@ -26,6 +27,7 @@ import { RESUME, SUSPEND } from './suspension.ts';
 const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
   Restart: RESTART,
   RotateTLS: ROTATE_TLS,
+  RotateUsers: ROTATE_USERS,
   Replace: REPLACE,
   Move: MOVE,
   RaiseFCV: RAISE_FCV,

@@ -1,5 +1,6 @@
 import { primaryOf } from '../interpret.ts';
 import { UNCONFIRMED } from '../limits.ts';
+import { rotationUnderWay } from '../operations/rotateUsers.ts';
 import { retryOf } from '../state.ts';
 import { connectionString } from '../topology.ts';
 import type { Decision, Desired, DesiredUser, ReplicaSetState, State, Step } from '../types.ts';
@@ -41,6 +42,8 @@ export const systemUsersHash = (scene: Pick<Scene, 'desired' | 'state'>): string
  */
 export const planSystemUsers: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend) return null;
+  // Made equal to what is kept they would lose the passwords that are on their way (A13.4).
+  if (rotationUnderWay(scene.state)?.begun === true && !rotationUnderWay(scene.state)?.kept) return null;
   const decisions = together(
     scene.state.replicaSets.filter((r) => r.stage !== 'bootstrap').map((set) => systemUsers(scene, set)),
   );
