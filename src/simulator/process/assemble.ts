@@ -8,7 +8,9 @@ import { Logins } from '../auth/login.ts';
 import { roleSpecs } from '../auth/role-commands.ts';
 import { isMember, type MemberRule } from '../auth/subject.ts';
 import { userSpecs } from '../auth/user-commands.ts';
-import { commandSpecs, createCommandServices } from '../commands/index.ts';
+import { type CommandServices, commandSpecs, createCommandServices } from '../commands/index.ts';
+import { PeerPool, peerLogin } from '../replication/peer-pool.ts';
+import type { ClusterPart } from '../sharding/index.ts';
 import { SUPPORTED_COMPRESSORS } from '../wire/compression.ts';
 import type { ClientConnection } from '../wire/connection.ts';
 import { Dispatcher } from '../wire/dispatcher.ts';
@@ -53,7 +55,12 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
   const writes = new AdminWrites(() => node.stamp());
   const isMemberHere = (subject: string): boolean =>
     node.clusterAuthMode !== 'keyFile' && isMember(subject, memberRule(node));
-  dispatcher.register(commandSpecs);
+  node.configServers = () =>
+    node.data.find('admin.system.version', { filter: { _id: 'shardIdentity' } })[0]?.[
+      'configsvrConnectionString'
+    ];
+  const cluster = await clusterPart(node, keys, services, authEnabled);
+  dispatcher.register(commandSpecs.map(cluster.guarded));
   dispatcher.register(node.replication?.commands ?? replicationDisabledSpecs);
   dispatcher.register(logins.specs());
   dispatcher.register(userSpecs({ accounts, writes, isMember: isMemberHere }));
@@ -63,13 +70,43 @@ export async function assemble(node: SimulatorNode, keys: KeyFile | null): Promi
   dispatcher.register(controlSpecs(node, authEnabled));
   dispatcher.register([serverStatusSpec(node, logins)]);
   dispatcher.register(helloSpecs(helloServices(node, logins, !authEnabled)));
+  dispatcher.register(cluster.specs);
   const connection = internalConnection();
   node.runInternal = (db, command) => dispatcher.runInternal(connection, db, command);
   keepFcv(node);
-  return { dispatcher, close: () => services.close() };
+  return {
+    dispatcher,
+    close: () => {
+      cluster.close();
+      services.close();
+    },
+  };
 }
 
-function memberRule(node: SimulatorNode): MemberRule {
+/** Config servers and shards have more to do; the code for that is loaded only then. */
+async function clusterPart(
+  node: SimulatorNode,
+  keys: KeyFile | null,
+  services: CommandServices,
+  authEnabled: boolean,
+): Promise<ClusterPart> {
+  const role = option<string>(node.options, 'sharding.clusterRole');
+  if (role === undefined || node.replication === null)
+    return { specs: [], guarded: (spec) => spec, close: () => undefined };
+  const { openClusterPart } = await import('../sharding/index.ts');
+  return openClusterPart({ node, services, authEnabled, role, pool: peerPool(node, keys) });
+}
+
+/** Connections to other processes of the cluster, as members show themselves to each other. */
+export function peerPool(node: SimulatorNode, keys: KeyFile | null, maxIdle?: number): PeerPool {
+  return new PeerPool({
+    tls: () => node.tls.outbound(),
+    login: () => peerLogin(keys, node.clusterAuthMode),
+    ...(maxIdle === undefined ? {} : { maxIdle }),
+  });
+}
+
+export function memberRule(node: SimulatorNode): MemberRule {
   return {
     own: node.tls.ownSubject(),
     override: node.parameters.get('tlsX509ClusterAuthDNOverride') as string | undefined,
@@ -96,7 +133,7 @@ async function attachReplication(node: SimulatorNode, keys: KeyFile | null): Pro
   });
 }
 
-function helloServices(
+export function helloServices(
   node: SimulatorNode,
   logins: Logins,
   trustsInternalClaim: boolean,
@@ -126,7 +163,7 @@ function compressorsOf(node: SimulatorNode): readonly string[] {
 }
 
 /** Key files and member certificates switch access control on, too; `transitionToAuth` leaves it open for a while. */
-function accessControlWanted(node: SimulatorNode): boolean {
+export function accessControlWanted(node: SimulatorNode): boolean {
   const { options } = node;
   if (option<boolean>(options, 'security.transitionToAuth') === true) return false;
   const authorization = option<string>(options, 'security.authorization');

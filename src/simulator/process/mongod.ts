@@ -12,7 +12,7 @@ try {
     await startMongod({ argv, options: line.options, version });
   } else {
     const { helpText, versionText } = await import('./texts.ts');
-    process.stdout.write(line.kind === 'help' ? helpText() : versionText(version));
+    process.stdout.write(line.kind === 'help' ? helpText('mongod') : versionText(version, 'mongod'));
   }
 } catch (failure) {
   if (!(failure instanceof OptionsError)) throw failure;

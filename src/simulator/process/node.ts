@@ -5,6 +5,7 @@ import type { DataStore, ParsedOptions, Replication, ServerNode, Stamp } from '.
 import type { ClientConnection } from '../wire/connection.ts';
 import { type Metrics, newMetrics } from '../wire/dispatcher.ts';
 import type { ServerLog } from './log.ts';
+import type { Program } from './option-table.ts';
 import { option } from './options.ts';
 import type { ShutdownOrder } from './shutdown.ts';
 import type { TlsSettings } from './tls.ts';
@@ -15,6 +16,7 @@ const isLoopbackName = (name: string): boolean =>
   name === 'localhost' || name === '::1' || name.startsWith('127.');
 
 export interface NodeParts {
+  readonly program: Program;
   readonly options: ParsedOptions;
   readonly argv: readonly string[];
   readonly version: string;
@@ -27,6 +29,7 @@ export interface NodeParts {
 
 /** One process. Replication and the ways to run commands and to end are filled in as the process starts. */
 export class SimulatorNode implements ServerNode {
+  readonly program: Program;
   readonly options: ParsedOptions;
   readonly argv: readonly string[];
   readonly version: string;
@@ -39,12 +42,15 @@ export class SimulatorNode implements ServerNode {
   readonly metrics: Metrics = newMetrics();
   readonly connections = new Set<ClientConnection>();
   readonly connectionCounts = { created: 0, rejected: 0 };
-  readonly port: number;
+  /** A router knows it only once it listens. */
+  port: number;
   replication: Replication | null = null;
   allows: NonNullable<ServerNode['allows']> = () => true;
   runInternal: ServerNode['runInternal'] = () => Promise.reject(new Error('the process is still starting'));
   /** Ends the process in the given way; rejects when it may not go down. */
   end: (order: ShutdownOrder) => Promise<void> = () => Promise.resolve();
+  /** Connection string of the cluster's config servers, where this process belongs to a cluster. */
+  configServers: () => string | undefined = () => undefined;
   /** Optimes of unreplicated writes. */
   localStamp: Stamp = () => {
     throw new Error('the process is still starting');
@@ -52,6 +58,7 @@ export class SimulatorNode implements ServerNode {
   clusterAuthMode: ClusterAuthMode;
 
   constructor(parts: NodeParts) {
+    this.program = parts.program;
     this.options = parts.options;
     this.argv = parts.argv;
     this.version = parts.version;

@@ -1,4 +1,7 @@
-/** The options of `mongod`: names on the command line and in the config file. One row, one option. */
+/** The options of `mongod` and `mongos`: names on the command line and in the config file. One row, one option. */
+
+/** Which executable is played. */
+export type Program = 'mongod' | 'mongos';
 
 export type OptionType = 'string' | 'int' | 'double' | 'bool' | 'list';
 
@@ -24,6 +27,8 @@ export interface OptionRow {
   readonly since?: string;
   /** Only Percona builds know it. */
   readonly percona?: boolean;
+  /** Only this program has it; absent: both. */
+  readonly only?: Program;
 }
 
 const TLS_MODES = ['disabled', 'allowTLS', 'preferTLS', 'requireTLS', 'allowSSL', 'preferSSL', 'requireSSL'];
@@ -107,8 +112,16 @@ const NET: readonly OptionRow[] = [
 ];
 
 const SECURITY: readonly OptionRow[] = [
-  text('security.authorization', 'auth', { given: 'enabled', choices: ['enabled', 'disabled'] }),
-  text('security.authorization', 'noauth', { given: 'disabled', choices: ['enabled', 'disabled'] }),
+  text('security.authorization', 'auth', {
+    given: 'enabled',
+    choices: ['enabled', 'disabled'],
+    only: 'mongod',
+  }),
+  text('security.authorization', 'noauth', {
+    given: 'disabled',
+    choices: ['enabled', 'disabled'],
+    only: 'mongod',
+  }),
   text('security.keyFile', 'keyFile'),
   text('security.clusterAuthMode', 'clusterAuthMode', {
     choices: ['keyFile', 'sendKeyFile', 'sendX509', 'x509'],
@@ -178,12 +191,15 @@ const STORAGE: readonly OptionRow[] = [
   },
 ];
 
+const ROLES = ['shardsvr', 'configsvr'];
 const REST: readonly OptionRow[] = [
-  text('replication.replSetName', 'replSet', { oldPaths: ['replication.replSet'] }),
-  int('replication.oplogSizeMB', 'oplogSize', { min: 1 }),
-  flag('replication.enableMajorityReadConcern', 'enableMajorityReadConcern'),
-  text('sharding.clusterRole', 'shardsvr', { given: 'shardsvr', choices: ['shardsvr', 'configsvr'] }),
-  text('sharding.clusterRole', 'configsvr', { given: 'configsvr', choices: ['shardsvr', 'configsvr'] }),
+  text('replication.replSetName', 'replSet', { oldPaths: ['replication.replSet'], only: 'mongod' }),
+  int('replication.oplogSizeMB', 'oplogSize', { min: 1, only: 'mongod' }),
+  flag('replication.enableMajorityReadConcern', 'enableMajorityReadConcern', { only: 'mongod' }),
+  int('replication.localPingThresholdMs', 'localThreshold', { min: 0, only: 'mongos' }),
+  text('sharding.clusterRole', 'shardsvr', { given: 'shardsvr', choices: ROLES, only: 'mongod' }),
+  text('sharding.clusterRole', 'configsvr', { given: 'configsvr', choices: ROLES, only: 'mongod' }),
+  text('sharding.configDB', 'configdb', { only: 'mongos' }),
   text('systemLog.destination', 'syslog', { given: 'syslog', choices: ['file', 'syslog'] }),
   text('systemLog.path', 'logpath'),
   flag('systemLog.logAppend', 'logappend'),
@@ -205,12 +221,21 @@ const REST: readonly OptionRow[] = [
   ...['destination', 'format', 'path', 'filter'].map((name) =>
     text(`auditLog.${name}`, `audit${name[0]!.toUpperCase()}${name.slice(1)}`, { percona: true }),
   ),
-  flag('repair', 'repair'),
-  flag('notablescan', 'notablescan'),
+  flag('repair', 'repair', { only: 'mongod' }),
+  flag('notablescan', 'notablescan', { only: 'mongod' }),
 ];
 
+const onMongod = (row: OptionRow): OptionRow => ({ ...row, only: 'mongod' });
+/** Encryption and directories are a server's business. */
+const SECURED_DATA = /^security\.(enableEncryption|encryption|vault)/;
+
 /** Every option but `config`, `help`, `version`, `setParameter` and the `-v` family, which are read by themselves. */
-export const OPTION_TABLE: readonly OptionRow[] = [...NET, ...SECURITY, ...STORAGE, ...REST];
+export const OPTION_TABLE: readonly OptionRow[] = [
+  ...NET,
+  ...SECURITY.map((row) => (SECURED_DATA.test(row.path) ? onMongod(row) : row)),
+  ...STORAGE.map(onMongod),
+  ...REST,
+];
 
 /** Log components whose verbosity the config file may set. */
 export const LOG_COMPONENT_PATH = /^systemLog\.component\.[A-Za-z.]+\.verbosity$/;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Document } from 'bson';
 import type { ParsedOptions } from '../contracts.ts';
 import { atLeast, isPercona } from '../wire/versions.ts';
-import { LOG_COMPONENT_PATH, OPTION_TABLE, type OptionRow } from './option-table.ts';
+import { LOG_COMPONENT_PATH, OPTION_TABLE, type OptionRow, type Program } from './option-table.ts';
 
 /** Options that can't be used: the process prints the lines to standard error and ends with the code. */
 export class OptionsError extends Error {
@@ -20,15 +20,21 @@ export type CommandLine =
   | { readonly kind: 'version' }
   | { readonly kind: 'run'; readonly options: ParsedOptions };
 
-const HELP_HINT = "try 'mongod --help' for more information";
+/** The program of this process, for its messages: there is one in a process's life. */
+let program: Program = 'mongod';
+const helpHint = (): string => `try '${program} --help' for more information`;
 const cliError = (text: string): OptionsError =>
-  new OptionsError(`Error parsing command line: ${text}\n${HELP_HINT}`);
-const fileError = (text: string): OptionsError => new OptionsError(`${text}\n${HELP_HINT}`);
+  new OptionsError(`Error parsing command line: ${text}\n${helpHint()}`);
+const fileError = (text: string): OptionsError => new OptionsError(`${text}\n${helpHint()}`);
 
-/** The options known to a version. */
+/** What is wrong with options, as the program says it: exit 2. */
+export const badOption = (text: string): OptionsError => new OptionsError(`BadValue: ${text}\n${helpHint()}`);
+
+/** The options known to a version of the program. */
 function knownRows(version: string): readonly OptionRow[] {
   return OPTION_TABLE.filter(
     (row) =>
+      (row.only === undefined || row.only === program) &&
       (row.removedIn === undefined || !atLeast(version, row.removedIn)) &&
       (row.since === undefined || atLeast(version, row.since)) &&
       (row.percona !== true || isPercona(version)),
@@ -36,7 +42,12 @@ function knownRows(version: string): readonly OptionRow[] {
 }
 
 /** Parses arguments and the config file they name. Throws OptionsError; `parseYaml` is loaded only when a file is named. */
-export async function parseOptions(argv: readonly string[], version: string): Promise<CommandLine> {
+export async function parseOptions(
+  argv: readonly string[],
+  version: string,
+  played: Program = 'mongod',
+): Promise<CommandLine> {
+  program = played;
   const rows = knownRows(version);
   const line = parseCommandLine(argv, rows);
   if (line.has('help')) return { kind: 'help' };
@@ -157,13 +168,13 @@ function convert(row: OptionRow, raw: string): unknown {
 
 const badChoice = (row: OptionRow, raw: string): OptionsError =>
   new OptionsError(
-    `BadValue: Invalid value for option ${row.path}: "${raw}", expected one of ${row.choices?.join(', ')}\n${HELP_HINT}`,
+    `BadValue: Invalid value for option ${row.path}: "${raw}", expected one of ${row.choices?.join(', ')}\n${helpHint()}`,
   );
 
 function assertRange(row: OptionRow, number: number): void {
   if (number >= (row.min ?? -Infinity) && number <= (row.max ?? Infinity)) return;
   throw new OptionsError(
-    `BadValue: ${row.path} must be ${row.max === undefined ? `greater than or equal to ${row.min}` : `between ${row.min} and ${row.max}`}, but attempted to set to: ${number}\n${HELP_HINT}`,
+    `BadValue: ${row.path} must be ${row.max === undefined ? `greater than or equal to ${row.min}` : `between ${row.min} and ${row.max}`}, but attempted to set to: ${number}\n${helpHint()}`,
   );
 }
 

@@ -1,6 +1,6 @@
 /** Server parameters: what exists, its default, and when it may be set. */
 import type { ParsedOptions } from '../contracts.ts';
-import { OptionsError } from './options.ts';
+import { badOption } from './options.ts';
 
 export interface ParameterRow {
   readonly name: string;
@@ -31,7 +31,11 @@ export const PARAMETERS: readonly ParameterRow[] = [
     'shutdownTimeoutMillisForSignaledShutdown',
     Number(process.env['BELAY_SIM_SHUTDOWN_MILLIS'] ?? 15_000),
   ),
-  both('mongosShutdownTimeoutMillisForSignaledShutdown', 15_000),
+  both(
+    'mongosShutdownTimeoutMillisForSignaledShutdown',
+    Number(process.env['BELAY_SIM_SHUTDOWN_MILLIS'] ?? 15_000),
+  ),
+  both('defaultFindReplicaSetHostTimeoutMS', 15_000),
   atStart('opensslCipherConfig', ''),
   atStart('tlsX509ClusterAuthDNOverride', ''),
   atStart('oplogFetcherUsesExhaust', true),
@@ -114,24 +118,15 @@ export function startParameters(options: ParsedOptions): Map<string, unknown> {
       continue;
     }
     const row = ROWS.get(name);
-    if (row === undefined)
-      throw new OptionsError(
-        `BadValue: Illegal --setParameter parameter: "${name}"\ntry 'mongod --help' for more information`,
-      );
-    if (!row.startup)
-      throw new OptionsError(
-        `BadValue: Cannot use --setParameter to set "${name}" at startup\ntry 'mongod --help' for more information`,
-      );
+    if (row === undefined) throw badOption(`Illegal --setParameter parameter: "${name}"`);
+    if (!row.startup) throw badOption(`Cannot use --setParameter to set "${name}" at startup`);
     values.set(name, readText(row, raw));
   }
   return values;
 }
 
 function readText(row: ParameterRow, raw: string): unknown {
-  const bad = (): OptionsError =>
-    new OptionsError(
-      `BadValue: Invalid value for parameter ${row.name}: ${raw}\ntry 'mongod --help' for more information`,
-    );
+  const bad = () => badOption(`Invalid value for parameter ${row.name}: ${raw}`);
   if (typeof row.value === 'boolean') {
     if (raw === 'true' || raw === '1') return true;
     if (raw === 'false' || raw === '0') return false;

@@ -23,15 +23,21 @@ const WAITING: ReadonlySet<string> = new Set([
 ]);
 const DEFAULT_MAX_CONNECTIONS = 1_000_000;
 
+/** What a process does before a command is looked at. */
+type Prepare = (connection: ClientConnection, command: Document) => Promise<void>;
+
 /** Takes connections from a listener and serves them until they close. */
 export class Server implements ListenerEvents, ConnectionOwner {
   readonly #node: SimulatorNode;
   readonly #dispatcher: Dispatcher;
+  readonly #prepare: Prepare | undefined;
   #lastId = 0;
 
-  constructor(node: SimulatorNode, dispatcher: Dispatcher) {
+  /** `prepare` is run before each command, also before it is known whether it may run. */
+  constructor(node: SimulatorNode, dispatcher: Dispatcher, prepare?: Prepare) {
     this.#node = node;
     this.#dispatcher = dispatcher;
+    this.#prepare = prepare;
   }
 
   onAccepted(socket: Socket, peer: Omit<Peer, 'id'>): void {
@@ -65,6 +71,7 @@ export class Server implements ListenerEvents, ConnectionOwner {
 
   async run(connection: ClientConnection, command: Document, origin: 'msg' | 'query'): Promise<Document> {
     const began = performance.now();
+    await this.#prepare?.(connection, command);
     const reply = await this.#dispatcher.run(connection, command, origin);
     this.#logSlow(connection, command, performance.now() - began);
     return reply;

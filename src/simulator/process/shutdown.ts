@@ -5,11 +5,14 @@ import type { Listener } from '../wire/listener.ts';
 import type { DataFolder } from './data-folder.ts';
 import type { ServerLog } from './log.ts';
 import type { SimulatorNode } from './node.ts';
+import type { Program } from './option-table.ts';
 import type { Server } from './server.ts';
 
 export interface ShutdownParts {
+  readonly program: Program;
   readonly log: ServerLog;
-  readonly folder: DataFolder;
+  /** Absent on routers, which keep nothing. */
+  readonly folder?: DataFolder;
   readonly data: DataStore;
 }
 
@@ -22,6 +25,8 @@ export interface ShutdownOrder {
 }
 
 const DEFAULT_TIMEOUT: Millis = 15_000;
+const SERVER_TIMEOUT = 'shutdownTimeoutMillisForSignaledShutdown';
+const ROUTER_TIMEOUT = 'mongosShutdownTimeoutMillisForSignaledShutdown';
 
 /** Ends one process, once. */
 export class Shutdown {
@@ -57,7 +62,7 @@ export class Shutdown {
     log.log('I', 'NETWORK', 20562, 'SignalHandler', 'Shutdown: going to close listening sockets');
     await this.#close();
     log.log('I', 'CONTROL', 20565, 'SignalHandler', 'Now exiting');
-    log.log('I', 'CONTROL', 8423404, 'SignalHandler', 'mongod shutdown complete', {
+    log.log('I', 'CONTROL', 8423404, 'SignalHandler', `${this.#parts.program} shutdown complete`, {
       'Summary of time elapsed': {},
     });
     log.log('I', 'CONTROL', 23138, 'SignalHandler', 'Shutting down', { exitCode: order.exitCode });
@@ -72,7 +77,8 @@ export class Shutdown {
   async #handOver(order: ShutdownOrder): Promise<void> {
     const replication = this.#node?.replication;
     if (replication === undefined || replication === null) return;
-    const configured = this.#node?.parameters.get('shutdownTimeoutMillisForSignaledShutdown');
+    const name = this.#parts.program === 'mongos' ? ROUTER_TIMEOUT : SERVER_TIMEOUT;
+    const configured = this.#node?.parameters.get(name);
     const timeoutMillis =
       order.timeoutMillis ?? (typeof configured === 'number' ? configured : DEFAULT_TIMEOUT);
     await replication.shutdown({ force: order.force, timeoutMillis });
@@ -85,6 +91,7 @@ export class Shutdown {
     this.#server?.closeAll();
     for (const close of this.closers.splice(0)) close();
     await data.close();
+    if (folder === undefined) return;
     log.log('I', 'STORAGE', 22279, 'SignalHandler', 'shutdown: removing fs lock...');
     folder.release();
   }

@@ -1,43 +1,35 @@
 /** Start-up of a `mongod`: from good options to "Waiting for connections", or to the exit code of what went wrong (1.1). */
-
-import { rmSync, writeFileSync } from 'node:fs';
 import { hostname, type as osType, release } from 'node:os';
-import { dirname } from 'node:path';
 import type { Document } from 'bson';
-import { type KeyFile, KeyFileError, readKeyFile } from '../auth/keyfile.ts';
-import type { DataStore, ParsedOptions } from '../contracts.ts';
+import type { DataStore } from '../contracts.ts';
 import { Listener } from '../wire/listener.ts';
-import { isPercona, wireVersionOf } from '../wire/versions.ts';
 import { assemble } from './assemble.ts';
-import { BindError, type Bound, bindAll, portOf } from './bind.ts';
+import { portOf } from './bind.ts';
 import { buildInfoForLog } from './build-info.ts';
 import { assertCompatible, CompatibilityError } from './compatibility.ts';
 import { type DataFolder, DataFolderError, openDataFolder } from './data-folder.ts';
 import { forkAndWait, isForkedChild, reportReady } from './fork.ts';
-import { ServerLog } from './log.ts';
+import type { ServerLog } from './log.ts';
 import { SimulatorNode } from './node.ts';
-import { censored, OptionsError, option } from './options.ts';
+import { censored, option } from './options.ts';
 import { startParameters } from './parameters.ts';
 import { Server } from './server.ts';
 import { Shutdown } from './shutdown.ts';
 import { onSignals, onUncaught } from './signals.ts';
-import { TlsFileError, TlsSettings } from './tls.ts';
-import { assertClusterAuth, assertOptions } from './validate.ts';
-
-export interface StartInput {
-  readonly argv: readonly string[];
-  readonly options: ParsedOptions;
-  readonly version: string;
-}
-
-/** A start-up that ends with an exit code; the log has said why. */
-class StartFailure extends Error {
-  readonly exitCode: number;
-  constructor(exitCode: number) {
-    super(`exit ${exitCode}`);
-    this.exitCode = exitCode;
-  }
-}
+import {
+  bind,
+  loadSecurity,
+  logWarnings,
+  logWire,
+  openLog,
+  ready,
+  StartFailure,
+  type StartInput,
+  setProcessName,
+  writePidFile,
+} from './start-parts.ts';
+import { TlsSettings } from './tls.ts';
+import { assertOptions } from './validate.ts';
 
 /** Starts the server; resolves when it serves or when the process is about to end with an exit code. */
 export async function startMongod(input: StartInput): Promise<void> {
@@ -52,7 +44,7 @@ export async function startMongod(input: StartInput): Promise<void> {
     process.exitCode = await forkAndWait();
     return;
   }
-  setProcessName(input.argv);
+  setProcessName('mongod', input.argv);
   const log = openLog(input);
   onUncaught(log);
   try {
@@ -77,7 +69,7 @@ async function serve(
   logStart(input, log);
   const folder = await openFolder(input, log);
   const data = await openData(folder);
-  const shutdown = new Shutdown({ log, folder, data });
+  const shutdown = new Shutdown({ program: 'mongod', log, folder, data });
   onSignals(log, shutdown);
   // The port is taken before the node is complete; who comes too early must come again.
   let server: Server | null = null;
@@ -90,7 +82,15 @@ async function serve(
     checkData(data, input.version, log);
     if (option<boolean>(input.options, 'repair') === true) throw new StartFailure(0);
     const bound = await bind(listener, input.options, log);
-    const node = new SimulatorNode({ ...input, log, tls, data, parameters, port: bound.port });
+    const node = new SimulatorNode({
+      ...input,
+      program: 'mongod',
+      log,
+      tls,
+      data,
+      parameters,
+      port: bound.port,
+    });
     const { dispatcher, close } = await assemble(node, keys);
     shutdown.closers.push(close);
     server = new Server(node, dispatcher);
@@ -98,6 +98,7 @@ async function serve(
     await node.replication?.start();
     writePidFile(input.options, log);
     logWarnings(node, log);
+    warnOfSet(node, log);
     ready(node, bound, log, began);
   } catch (failure) {
     if (failure instanceof StartFailure) await shutdown.abandon();
@@ -106,70 +107,7 @@ async function serve(
   reportReady();
 }
 
-/** `ps` shows the command line as it was given, and `mongod` as the name, like the real one. */
-function setProcessName(argv: readonly string[]): void {
-  process.title = ['mongod', ...argv].join(' ');
-  try {
-    writeFileSync('/proc/self/comm', 'mongod');
-  } catch {
-    // Only Linux has it.
-  }
-}
-
 // ── steps ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-function openLog({ options, version }: StartInput): ServerLog {
-  const log = new ServerLog({
-    version,
-    path: option<string>(options, 'systemLog.path') ?? null,
-    append: option<boolean>(options, 'systemLog.logAppend') === true,
-    rotation: option<'rename' | 'reopen'>(options, 'systemLog.logRotate') ?? 'rename',
-    utc: option<string>(options, 'systemLog.timeStampFormat') === 'iso8601-utc',
-    verbosity: option<number>(options, 'systemLog.verbosity') ?? 0,
-    quiet: option<boolean>(options, 'systemLog.quiet') === true,
-  });
-  try {
-    log.open();
-  } catch (failure) {
-    const path = option<string>(options, 'systemLog.path');
-    const errno = (failure as NodeJS.ErrnoException).errno ?? 0;
-    throw new OptionsError(
-      `Error during global initialization: FileNotOpen: Failed to probe "${path}": errno ${-errno}, folder ${dirname(path ?? '')}`,
-      1,
-    );
-  }
-  return log;
-}
-
-function loadSecurity(input: StartInput, tls: TlsSettings, log: ServerLog): KeyFile | null {
-  const globalError = (code: number, codeName: string, errmsg: string): StartFailure => {
-    log.log('E', 'CONTROL', 20574, 'main', 'Error during global initialization', {
-      error: { code, codeName, errmsg },
-    });
-    return new StartFailure(1);
-  };
-  const clusterAuth = assertClusterAuth(input.options, tls.mode());
-  if (clusterAuth !== null) throw globalError(2, 'BadValue', clusterAuth);
-  try {
-    tls.load();
-  } catch (failure) {
-    if (failure instanceof TlsFileError) throw globalError(failure.code, failure.codeName, failure.message);
-    throw failure;
-  }
-  const path = option<string>(input.options, 'security.keyFile');
-  if (path === undefined) return null;
-  try {
-    return readKeyFile(path);
-  } catch (failure) {
-    if (!(failure instanceof KeyFileError)) throw failure;
-    const error = { code: failure.code, codeName: failure.codeName, errmsg: failure.message };
-    log.log('I', 'ACCESS', 20254, 'main', 'Read security file failed', { error });
-    log.log('F', 'CONTROL', 20575, 'main', 'Error creating service context', {
-      error: 'Location5579201: Unable to acquire security key[s]',
-    });
-    throw new StartFailure(1);
-  }
-}
 
 async function openFolder({ options }: StartInput, log: ServerLog): Promise<DataFolder> {
   const path = option<string>(options, 'storage.dbPath') ?? '/data/db';
@@ -207,53 +145,7 @@ function checkData(data: DataStore, version: string, log: ServerLog): void {
   }
 }
 
-async function bind(listener: Listener, options: ParsedOptions, log: ServerLog): Promise<Bound> {
-  try {
-    return await bindAll(listener, options);
-  } catch (failure) {
-    if (!(failure instanceof BindError)) throw failure;
-    log.log('E', 'STORAGE', 20568, 'initandlisten', 'Error setting up listener', {
-      error: { code: 9001, codeName: 'SocketException', errmsg: failure.reason },
-    });
-    throw new StartFailure(48);
-  }
-}
-
-function writePidFile(options: ParsedOptions, log: ServerLog): void {
-  const path = option<string>(options, 'processManagement.pidFilePath');
-  if (path === undefined) return;
-  try {
-    writeFileSync(path, `${process.pid}\n`);
-    process.on('exit', () => rmSync(path, { force: true }));
-  } catch (failure) {
-    log.log('E', 'CONTROL', 23323, 'main', 'ERROR: Cannot write pid file', {
-      pidFilePath: path,
-      errno: String(failure),
-    });
-    throw new StartFailure(1);
-  }
-}
-
 // ── log lines ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-function logWire(log: ServerLog, version: string): void {
-  log.log(
-    'I',
-    'CONTROL',
-    23285,
-    'main',
-    "Automatically disabling TLS 1.0, to force-enable TLS 1.0 specify --sslDisabledProtocols 'none'",
-  );
-  const maxWireVersion = wireVersionOf(version);
-  log.log('I', 'NETWORK', 4915701, 'main', 'Initialized wire specification', {
-    spec: {
-      incomingExternalClient: { minWireVersion: 0, maxWireVersion },
-      incomingInternalClient: { minWireVersion: 0, maxWireVersion },
-      outgoing: { minWireVersion: 6, maxWireVersion },
-      isInternalClient: true,
-    },
-  });
-}
 
 function logStart({ argv, options, version }: StartInput, log: ServerLog): void {
   const line = (component: string, id: number, msg: string, attr: Document): void =>
@@ -270,38 +162,7 @@ function logStart({ argv, options, version }: StartInput, log: ServerLog): void 
   line('CONTROL', 21951, 'Options set by command line', { options: censored(argv, options).parsed });
 }
 
-function logWarnings(node: SimulatorNode, log: ServerLog): void {
-  log.startupWarning(
-    'CONTROL',
-    5_000_000,
-    'This is the Belay simulator, a stand-in for mongod without its storage engine. Do not keep data you need in it',
-    { version: node.version, ...(isPercona(node.version) ? { psmdbVersion: node.version } : {}) },
-  );
-  if (
-    option<string>(node.options, 'security.authorization') !== 'enabled' &&
-    option(node.options, 'security.keyFile') === undefined &&
-    option(node.options, 'security.clusterAuthMode') === undefined
-  ) {
-    log.startupWarning(
-      'CONTROL',
-      22120,
-      'Access control is not enabled for the database. Read and write access to data and configuration is unrestricted',
-    );
-  }
-  if (node.tls.enabled && !node.tls.hasCa) {
-    log.startupWarning(
-      'CONTROL',
-      22132,
-      'No client certificate validation can be performed since no CA file has been provided. Please specify an sslCAFile parameter',
-    );
-  }
-  if (process.getuid?.() === 0) {
-    log.startupWarning(
-      'CONTROL',
-      22138,
-      'You are running this process as the root user, which is not recommended',
-    );
-  }
+function warnOfSet(node: SimulatorNode, log: ServerLog): void {
   if (node.replication === null && node.data.getLocal('system.replset') !== undefined) {
     log.startupWarning(
       'CONTROL',
@@ -309,23 +170,4 @@ function logWarnings(node: SimulatorNode, log: ServerLog): void {
       "Document(s) exist in 'system.replset', but started without --replSet. Database contents may appear inconsistent with the writes that were visible when this node was running as part of a replica set. Restart with --replSet unless you are doing maintenance and no other clients are connected.",
     );
   }
-}
-
-function ready(node: SimulatorNode, bound: Bound, log: ServerLog, began: number): void {
-  const old = Number(node.version.split('.')[0]) < 8;
-  for (const address of bound.addresses) {
-    log.log('I', 'NETWORK', 23015, 'listener', 'Listening on', {
-      address: old || address.startsWith('/') ? address : `${address}:${bound.port}`,
-    });
-  }
-  log.log('I', 'NETWORK', 23016, 'listener', 'Waiting for connections', {
-    port: bound.port,
-    ssl: node.tls.enabled ? 'on' : 'off',
-  });
-  log.log('I', 'CONTROL', 8423403, 'initandlisten', 'mongod startup complete', {
-    'Summary of time elapsed': {
-      'Startup from clean shutdown?': true,
-      Statistics: { totalMillis: Date.now() - began },
-    },
-  });
 }

@@ -1,20 +1,21 @@
 /** What `--help` and `--version` print. */
 import { buildInfoForLog } from './build-info.ts';
-import { OPTION_TABLE } from './option-table.ts';
+import { OPTION_TABLE, type Program } from './option-table.ts';
 
-/** Text of `mongod --version`. */
-export function versionText(version: string): string {
-  return `db version v${version}\nBuild Info: ${JSON.stringify(buildInfoForLog(version), null, 4)}\n`;
+/** Text of `--version`. */
+export function versionText(version: string, program: Program): string {
+  return `${program === 'mongos' ? 'mongos' : 'db'} version v${version}\nBuild Info: ${JSON.stringify(buildInfoForLog(version), null, 4)}\n`;
 }
 
-/** Text of `mongod --help`: every option, one line each. */
-export function helpText(): string {
-  const rows = OPTION_TABLE.filter((row) => row.cli !== undefined).map((row) => {
+/** Text of `--help`: every option, one line each. */
+export function helpText(program: Program): string {
+  const known = OPTION_TABLE.filter(({ cli, only }) => cli !== undefined && (only ?? program) === program);
+  const rows = known.map((row) => {
     const left = `  --${row.cli}${row.given === undefined ? ' arg' : ''}`;
     return `${left.padEnd(44)} ${row.path}${row.choices === undefined ? '' : ` (${row.choices.join(' | ')})`}`;
   });
   return [
-    'Stand-in for mongod: a simulator for demos, previews and tests. It takes the options of the real server.',
+    `Stand-in for ${program}: a simulator for demos, previews and tests. It takes the options of the real server.`,
     '',
     'Options:',
     '  -h [ --help ]                                Show this usage information',

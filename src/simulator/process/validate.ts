@@ -1,10 +1,7 @@
 /** Checks on options that need more than one of them. */
 import type { ParsedOptions } from '../contracts.ts';
 import type { TlsMode } from '../wire/listener.ts';
-import { OptionsError, option } from './options.ts';
-
-const bad = (text: string): OptionsError =>
-  new OptionsError(`BadValue: ${text}\ntry 'mongod --help' for more information`);
+import { badOption as bad, option } from './options.ts';
 
 /** Conflicts found while options are read: exit 2. */
 export function assertOptions(options: ParsedOptions): void {

@@ -12,8 +12,8 @@ import { adminCommands } from './commands.ts';
 import { defaultWriteConcern, modesOf, storeDefaults } from './default-concerns.ts';
 import { electionIdOf, helloFields, topologyVersion } from './hello.ts';
 import { peerCommands } from './peer-commands.ts';
-import type { DialTls, PeerLogin } from './peer-connection.ts';
-import { PeerPool } from './peer-pool.ts';
+import type { DialTls } from './peer-connection.ts';
+import { PeerPool, peerLogin } from './peer-pool.ts';
 import { Runtime } from './runtime.ts';
 import { fromBson, numberOf, toBson } from './values.ts';
 
@@ -64,16 +64,13 @@ function clocks(): State['clocks'] {
   };
 }
 
-function loginOf({ keys, clusterAuthMode }: ReplicationOptions): PeerLogin {
-  const mode = clusterAuthMode?.() ?? 'keyFile';
-  if (mode === 'sendX509' || mode === 'x509') return { kind: 'x509' };
-  return keys && keys.length > 0 ? { kind: 'keys', keys } : { kind: 'none' };
-}
-
 /** Makes the replication of one process; `start` sets it going. */
 export function createReplication(options: ReplicationOptions): Replication {
   const { node } = options;
-  const pool = new PeerPool({ tls: options.tls ?? (() => null), login: () => loginOf(options) });
+  const pool = new PeerPool({
+    tls: options.tls ?? (() => null),
+    login: () => peerLogin(options.keys, options.clusterAuthMode?.() ?? 'keyFile'),
+  });
   const runtime = new Runtime({
     node,
     pool,

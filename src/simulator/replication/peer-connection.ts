@@ -124,9 +124,14 @@ export class PeerConnection {
 
   /** Sends one command and waits for its reply, `ok: 0` included as PeerError. */
   async call(db: string, command: Document, timeout: Millis): Promise<Document> {
-    const reply = await this.#exchange({ ...command, $db: db }, timeout);
+    const reply = await this.ask(db, command, timeout);
     if (numberOf(reply['ok']) !== 1) throw new PeerError(reply);
     return reply;
+  }
+
+  /** Sends one command and gives its reply as it is, good or bad. Throws PeerUnreachable. */
+  async ask(db: string, command: Document, timeout: Millis): Promise<Document> {
+    return this.#exchange({ ...command, $db: db }, timeout);
   }
 
   #exchange(command: Document, timeout: Millis): Promise<Document> {

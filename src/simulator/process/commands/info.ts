@@ -42,7 +42,7 @@ export function infoSpecs(
       adminOnly: true,
       auth: onCluster('getCmdLineOpts'),
       access: 'any',
-      run: () => censored(['mongod', ...node.argv], node.options),
+      run: () => censored([node.program, ...node.argv], node.options),
     },
     {
       name: 'getLog',

@@ -166,7 +166,9 @@ function specialParameters(node: SimulatorNode): Specials {
       'clusterAuthMode',
       { runtime: true, get: () => node.clusterAuthMode, set: (value) => setClusterAuthMode(node, value) },
     ],
-    ['featureCompatibilityVersion', { runtime: false, get: () => storedFcv(node) }],
+    ...(node.program === 'mongos'
+      ? []
+      : [['featureCompatibilityVersion', { runtime: false, get: () => storedFcv(node) }] as const]),
   ]);
 }
 

@@ -86,7 +86,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     ),
   repl,
   security,
-  sharding: () => undefined,
+  sharding,
   storageEngine: () => ({
     name: 'wiredTiger',
     supportsCommittedReads: true,
@@ -135,7 +135,7 @@ function serverStatus({ command }: CommandContext, node: SimulatorNode, logins: 
   const reply: Document = {
     host: `${hostname()}${node.port === 27017 ? '' : `:${node.port}`}`,
     version: node.version,
-    process: 'mongod',
+    process: node.program,
     simulator: true,
     pid: long(process.pid),
     uptime: uptime / 1000,
@@ -144,11 +144,30 @@ function serverStatus({ command }: CommandContext, node: SimulatorNode, logins: 
     localTime: node.now(),
   };
   for (const [name, section] of Object.entries(SECTIONS)) {
-    if (!wanted(command, name)) continue;
+    if (!wanted(command, name) || (node.program === 'mongos' && OF_DATA.has(name))) continue;
     const content = section(node, logins);
     if (content !== undefined) reply[name] = content;
   }
   return reply;
+}
+
+/** Sections of processes with data; routers have none. */
+const OF_DATA: ReadonlySet<string> = new Set([
+  'flowControl',
+  'globalLock',
+  'opLatencies',
+  'opcountersRepl',
+  'repl',
+  'storageEngine',
+  'wiredTiger',
+]);
+const MAX_CHUNK_BYTES = 128 * MIB;
+
+/** What routers and shards say of the cluster they belong to. */
+function sharding(node: SimulatorNode): Document | undefined {
+  const configsvrConnectionString = node.configServers();
+  if (configsvrConnectionString === undefined) return undefined;
+  return { configsvrConnectionString, maxChunkSizeInBytes: long(MAX_CHUNK_BYTES) };
 }
 
 /** All sections unless one is switched off by name, or `none: 1` asks for the named ones only. */
