@@ -213,6 +213,15 @@ exit 7
     expect(before).not.toContain(hidden);
   expect(script).toMatch(/^db = connect\("mongodb:\/\/app:p%40ss/);
   expect(existsSync(/args: .* (\S+connect\.js)/.exec(before)?.[1] ?? dir)).toBe(false);
+  const given = ['--', '--eval', 'db.hello()'];
+  await belay(['connect', 'orders', '--user', 'orders-app', ...given], {
+    ...to(cli),
+    PATH: `${tools}:${process.env['PATH']}`,
+    TMPDIR: dir,
+  });
+  const busy = readFileSync(record, 'utf8');
+  expect(busy).toMatch(/^args: --nodb --quiet --eval load\("\S+connect\.js"\) --eval db\.hello\(\)\n/);
+  for (const hidden of [PASSWORD, encodeURIComponent(PASSWORD)]) expect(busy).not.toContain(hidden);
   const missing = await belay(['connect', 'orders'], { ...to(cli), PATH: '/usr/bin:/bin' });
   expect(missing).toMatchObject({ code: 1, err: expect.stringContaining('belay connect orders --print') });
 });

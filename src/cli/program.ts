@@ -64,6 +64,7 @@ export function buildProgram(version: string, io: Io = realIo()): Command {
         .slice(0, -2)
         .flat()
         .filter((word) => word !== undefined) as string[];
+      if (options['output'] === 'name') refuseNameless(command);
       await action(makeContext(options as GlobalOptions, io), options, words);
     });
     return command;
@@ -81,6 +82,20 @@ export function buildProgram(version: string, io: Io = realIo()): Command {
   program.commandsGroup('Run:');
   processVerbs(program, io);
   return program;
+}
+
+/** Verbs whose answer has no name to print. */
+const NAMELESS: ReadonlySet<string> = new Set(['version', 'doctor', 'connect', 'host token', 'token create']);
+
+/** A form of output that would be ignored is refused, as every other wish that cannot be met. */
+function refuseNameless(command: Command): void {
+  const above = command.parent?.parent === null ? '' : `${command.parent?.name()} `;
+  const verb = `${above}${command.name()}`;
+  if (!NAMELESS.has(verb)) return;
+  throw new BelayError('Usage', `belay ${verb} has no names to print`, {
+    retry: 'never',
+    fix: 'use -o json or yaml, or leave -o out',
+  });
 }
 
 /** What a verb has of its own comes first; what all of them have is told once for the program. */
@@ -157,10 +172,11 @@ function lookVerbs(program: Command, verb: MakeVerb): void {
   examples(
     verb(
       program,
-      'connect <name>',
+      'connect <name> [shellArguments...]',
       'connection string of a database, or start mongosh',
-      async (c, o, [name = '']) =>
+      async (c, o, [name = '', ...shellArguments]) =>
         (await import('./verbs/connect.ts')).connect(c, name, {
+          shellArguments,
           print: flag(o, 'print'),
           user: text(o, 'user'),
         }),
@@ -169,6 +185,7 @@ function lookVerbs(program: Command, verb: MakeVerb): void {
       .option('--user <name>', 'MongoDBUser, or a system user; its password is part of what is printed'),
     'belay connect orders --user orders-app',
     'belay connect orders --user orders-app --print',
+    "belay connect orders --user orders-app -- --eval 'db.hello().primary'",
   );
   verb(program, 'doctor', 'look for what could be wrong', async (c, o) =>
     (await import('./verbs/doctor.ts')).doctor(c, { binDir: text(o, 'binDir') }),

@@ -116,7 +116,17 @@ export async function report(context: Context, reports: readonly Report[]): Prom
     return;
   }
   const errors = reports.flatMap((each) => rowsOf(each).map((row) => ({ ...row, code: each.error.code })));
-  context.terminal.err(await asText({ code: 'Invalid', errors }, format));
+  if (reports.length === 0) return;
+  const [first] = reports;
+  const same = reports.every((each) => each.error.code === first?.error.code);
+  const detail = `${reports.length} document${reports.length === 1 ? '' : 's'} refused`;
+  // The same names as for every other failure (`main.ts`).
+  context.terminal.err(
+    await asText(
+      { code: same ? first?.error.code : 'Invalid', detail, fix: first?.error.fix, errors },
+      format,
+    ),
+  );
 }
 
 /** One remark on a document: file, line and column, what kind, field, message. */

@@ -115,14 +115,14 @@ test('A7.5 events: phases, primaries and members that went or came back, each on
   const bad = of(seen(state, d, ['SECONDARY', 'PRIMARY', null]), 0, { before: good });
   const reasons = (from: MongoDBStatus | null, to: MongoDBStatus): readonly string[] =>
     eventsFor(from, to, 0).map((e) => `${e.type} ${e.reason}`);
-  expect(reasons(null, good)).toEqual(['Normal Ready', 'Normal PrimaryElected']);
+  expect(reasons(null, good)).toEqual(['Normal PrimaryElected', 'Normal Ready']);
   expect(reasons(good, good)).toEqual([]);
   expect(reasons(good, bad)).toEqual([
-    'Warning Degraded',
     'Normal PrimaryElected',
     'Warning MemberUnreachable',
+    'Warning Degraded',
   ]);
-  expect(reasons(bad, good)).toEqual(['Normal Ready', 'Normal PrimaryElected', 'Normal MemberHealthy']);
+  expect(reasons(bad, good)).toEqual(['Normal PrimaryElected', 'Normal MemberHealthy', 'Normal Ready']);
 });
 
 test('L3 an event about a member names it once', () => {

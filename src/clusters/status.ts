@@ -422,15 +422,6 @@ export function eventsFor(
   now: Millis,
 ): readonly EventDraft[] {
   const events: EventDraft[] = [];
-  if (before?.phase !== after.phase && after.phase !== undefined) {
-    const bad = after.phase === 'Degraded' || after.phase === 'Failed';
-    const took = after.phase === 'Ready' && before !== null ? readyAfter(before, now) : '';
-    events.push({
-      type: bad ? 'Warning' : 'Normal',
-      reason: after.phase,
-      message: `${after.message ?? ''}${took}`,
-    });
-  }
   if (after.primary !== undefined && before?.primary !== after.primary) {
     const from = before?.primary === undefined ? '' : ` (was ${before.primary})`;
     events.push({ type: 'Normal', reason: 'PrimaryElected', message: `${after.primary} is primary${from}` });
@@ -443,7 +434,18 @@ export function eventsFor(
   const space = after.conditions.find((c) => c.type === 'DiskSpace');
   if (space?.status === 'False' && before?.conditions.find((c) => c.type === 'DiskSpace')?.status !== 'False')
     events.push({ type: 'Warning', reason: 'DiskSpaceLow', message: space.message });
-  return [...events, ...memberEvents(before, after)];
+  events.push(...memberEvents(before, after));
+  // What it amounts to comes last: events are read from above, causes before their sum.
+  if (before?.phase !== after.phase && after.phase !== undefined) {
+    const bad = after.phase === 'Degraded' || after.phase === 'Failed';
+    const took = after.phase === 'Ready' && before !== null ? readyAfter(before, now) : '';
+    events.push({
+      type: bad ? 'Warning' : 'Normal',
+      reason: after.phase,
+      message: `${after.message ?? ''}${took}`,
+    });
+  }
+  return events;
 }
 
 function readyAfter(before: MongoDBStatus, now: Millis): string {

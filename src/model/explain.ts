@@ -5,8 +5,26 @@ import { nearest } from './suggest.ts';
 
 /** What `belay explain` says, or why it cannot. */
 export type Explanation =
-  | { readonly kind: 'found'; readonly text: string }
+  | { readonly kind: 'found'; readonly text: string; readonly about: Explained }
   | { readonly kind: 'unknown'; readonly message: string };
+
+/** A field as programs get it. */
+export interface ExplainedField {
+  readonly name: string;
+  readonly type: string;
+  readonly required: boolean;
+  readonly default?: unknown;
+  readonly description: string;
+}
+
+/** A kind or a field as programs get it, with what is below it. */
+export interface Explained extends ExplainedField {
+  readonly kind: string;
+  /** Path below the kind; empty for the kind itself. */
+  readonly path: string;
+  readonly accepted: readonly string[];
+  readonly fields: readonly ExplainedField[];
+}
 
 /**
  * Explains a kind or one of its fields, from the descriptions in the schema: `explain('mongodb', 'spec.members')`.
@@ -24,7 +42,7 @@ export function explain(target: string, path?: string): Explanation {
     if (schema === undefined) return { kind: 'unknown', message: unknownField(info, shape, parts, index) };
     shape = shapeOf(part, schema);
   }
-  return { kind: 'found', text: render(info, parts, shape) };
+  return { kind: 'found', text: render(info, parts, shape), about: explained(info, parts, shape) };
 }
 
 function unknownKind(name: string): string {
@@ -57,6 +75,20 @@ export function elementFields(shape: FieldShape): ReturnType<typeof fieldsOf> {
   const element = bare._zod.def.type === 'array' ? schemaAt(bare, [0]) : undefined;
   return fieldsOf(element ?? bare);
 }
+
+function explained(info: KindInfo, parts: readonly (string | number)[], shape: FieldShape): Explained {
+  const fields = [...elementFields(shape)].map(([name, schema]) => explainedField(shapeOf(name, schema)));
+  const own = explainedField({ ...shape, name: parts.length === 0 ? info.plural : shape.name });
+  return { ...own, kind: info.kind, path: parts.join('.'), accepted: shape.options, fields };
+}
+
+const explainedField = ({ name, type, required, defaultValue, description }: FieldShape): ExplainedField => ({
+  name,
+  type,
+  required,
+  ...(defaultValue === undefined ? {} : { default: defaultValue }),
+  description,
+});
 
 function render(info: KindInfo, parts: readonly (string | number)[], shape: FieldShape): string {
   const lines = [`KIND    ${info.kind} (${[info.plural, ...info.shortNames].join(', ')})`];

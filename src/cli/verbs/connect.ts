@@ -20,6 +20,8 @@ interface Connection {
 export interface ConnectOptions {
   readonly print: boolean;
   readonly user: string | undefined;
+  /** What stands behind `--`: for mongosh. */
+  readonly shellArguments: readonly string[];
 }
 
 /** `belay connect`: prints the string (`--print`) or starts mongosh, whose password never appears in its arguments (S8). */
@@ -35,7 +37,7 @@ export async function connect(context: Context, word: string, options: ConnectOp
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText({ ...connection, connectionString: uri }, format));
   else if (options.print) context.terminal.out(uri);
-  else throw new Exit(await startShell(name, uri, context.io.env));
+  else throw new Exit(await startShell(name, uri, options.shellArguments, context.io.env));
 }
 
 /** Adds `tlsCAFile`, so that the string works as it is. */
@@ -66,8 +68,8 @@ export function keepCa(caPem: string, env: Env = process.env): string {
 }
 
 /** Runs mongosh until it ends and gives its exit code. */
-async function startShell(name: string, uri: string, env: Env): Promise<number> {
-  // mongosh takes a script with --shell: the string with its password stays in a 0600 file in a 0700 folder and out of argv.
+async function startShell(name: string, uri: string, given: readonly string[], env: Env): Promise<number> {
+  // mongosh takes a script: the string with its password stays in a 0600 file in a 0700 folder and out of argv.
   const folder = mkdtempSync(path.join(os.tmpdir(), 'belay-'));
   const script = path.join(folder, 'connect.js');
   writeFileSync(script, `db = connect(${JSON.stringify(uri)});\n`, { mode: 0o600 });
@@ -77,7 +79,7 @@ async function startShell(name: string, uri: string, env: Env): Promise<number> 
   try {
     return await new Promise<number>((resolve, reject) => {
       const { BELAY_TOKEN: _, ...environment } = env;
-      const shell = spawn('mongosh', ['--nodb', '--quiet', '--shell', script], {
+      const shell = spawn('mongosh', ['--nodb', '--quiet', ...shellArguments(script, given)], {
         stdio: 'inherit',
         env: environment,
       });
@@ -93,6 +95,16 @@ async function startShell(name: string, uri: string, env: Env): Promise<number> 
     for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.off(signal, ignore);
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/**
+ * How mongosh is told to connect first. It runs `--eval` before files, so next to somebody's own one the script is loaded by
+ * an `--eval` too. It stays open unless it is given something to do.
+ */
+export function shellArguments(script: string, given: readonly string[]): readonly string[] {
+  if (given.length === 0) return ['--shell', script];
+  const busy = given.some((word) => /^(--eval|--file|-f)\b/.test(word) || !word.startsWith('-'));
+  return ['--eval', `load(${JSON.stringify(script)})`, ...(busy ? [] : ['--shell']), ...given];
 }
 
 const noShell = (name: string, cause: NodeJS.ErrnoException): BelayError =>

@@ -138,7 +138,8 @@ async function removed(
       goal: `${keep ? 'suspension' : 'deletion'} of ${what}`,
     });
   }
-  context.terminal.out(`${what} ${outcome(left !== undefined && !options.wait, keep)}`);
+  const said = `${what} ${outcome(left !== undefined && !options.wait, keep)}`;
+  context.terminal.out(context.output === 'name' ? what : said);
 }
 
 function outcome(underWay: boolean, keep: boolean): string {

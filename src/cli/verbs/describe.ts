@@ -18,6 +18,10 @@ export async function describe(context: Context, words: readonly string[]): Prom
     });
   const path = objectPath(kind.plural, placeOf(context, kind), name);
   const object = await context.client.get<ApiObject>(path);
+  if (context.output === 'name') {
+    context.terminal.out(`${kind.plural}/${name}`);
+    return;
+  }
   // Secrets have no history: nothing of them is kept but names and values.
   const events =
     kind.kind === 'Secret'

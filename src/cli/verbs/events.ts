@@ -23,6 +23,7 @@ export async function events(
     const { items } = await client.get<ApiList>(path, { limit: String(options.limit) });
     const format = structured(context);
     if (format !== null) terminal.out(await asText(items, format));
+    else if (output === 'name') for (const item of items) terminal.out(nameOf(item));
     else if (items.length === 0)
       terminal.err(`no events${options.allNamespaces ? '' : ` in namespace ${context.namespace}`}`);
     else {
@@ -36,7 +37,9 @@ export async function events(
   const rows = (items: readonly ApiObject[]) =>
     rowsOf('Event', items, wide, options.allNamespaces, context.now());
   for await (const event of client.watch(path, {}, context.io.interrupted())) {
-    if (event.type === 'LISTED') {
+    if (output === 'name') {
+      if (event.type !== 'LISTED') terminal.out(nameOf(event.object));
+    } else if (event.type === 'LISTED') {
       const shown = rows(waiting ?? []);
       if (structured(context) === null && waiting !== null)
         terminal.out(table(shown.headings, shown.rows, { widths }));
@@ -46,6 +49,8 @@ export async function events(
     else terminal.out(table(null, rows([event.object]).rows, { widths }));
   }
 }
+
+const nameOf = ({ metadata }: ApiObject): string => `events/${metadata.name}`;
 
 async function pathOf(context: Context, words: readonly string[], options: EventOptions): Promise<string> {
   if (words.length === 0) return objectPath('events', options.allNamespaces ? null : context.namespace);

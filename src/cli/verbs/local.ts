@@ -1,7 +1,7 @@
 /** Verbs that need no control plane: explain, catalog, convert. */
 import { BelayError } from '../../base/error.ts';
 import { CATALOG, convertMongodbCom, explain, KINDS, MONGODB_COM, validate } from '../../model/index.ts';
-import { type Context, structured } from '../context.ts';
+import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText, table } from '../output.ts';
@@ -12,7 +12,8 @@ export async function explainKind(context: Context, what: string | undefined): P
   const format = structured(context);
   if (what === undefined) {
     const rows = KINDS.map((k) => [k.plural, k.shortNames.join(','), k.kind, k.description]);
-    if (format === null) context.terminal.out(table(['NAME', 'SHORT', 'KIND', 'WHAT IT IS'], rows));
+    if (context.output === 'name') context.terminal.out(KINDS.map((k) => k.plural).join('\n'));
+    else if (format === null) context.terminal.out(table(['NAME', 'SHORT', 'KIND', 'WHAT IT IS'], rows));
     else
       context.terminal.out(
         await asText(
@@ -34,7 +35,11 @@ export async function explainKind(context: Context, what: string | undefined): P
       fix: 'start at the top: belay explain mongodb',
     });
   }
-  context.terminal.out(found.text.trimEnd());
+  if (context.output === 'name') {
+    const { path, fields } = found.about;
+    const names = fields.map((field) => (path === '' ? field.name : `${path}.${field.name}`));
+    if (names.length > 0) context.terminal.out(names.join('\n'));
+  } else context.terminal.out(format === null ? found.text.trimEnd() : await asText(found.about, format));
 }
 
 /** `belay catalog`. */
@@ -81,13 +86,21 @@ export async function convert(context: Context, files: readonly string[]): Promi
     if (result.object !== undefined) converted.push(inOurWords(document.value));
   }
   await report(context, reports);
-  if (converted.length > 0) context.terminal.out(await documentsText(converted, context.output === 'json'));
+  if (context.output === 'name') context.terminal.out((await Promise.all(converted.map(nameOf))).join('\n'));
+  else if (converted.length > 0)
+    context.terminal.out(await documentsText(converted, context.output === 'json'));
   if (reports.length > 0) throw new Exit(EXIT.refused);
 }
 
 async function documentsText(documents: readonly unknown[], json: boolean): Promise<string> {
   if (json) return asText(documents.length === 1 ? documents[0] : documents, 'json');
   return (await Promise.all(documents.map((document) => asText(document, 'yaml')))).join('\n---\n');
+}
+
+/** `mongodb/orders`, as other verbs print it. */
+async function nameOf(document: unknown): Promise<string> {
+  const { kind, metadata } = document as { kind: string; metadata: { name: string } };
+  return `${(await kindOf(kind)).plural}/${metadata.name}`;
 }
 
 /** Without the defaults a person did not write. */

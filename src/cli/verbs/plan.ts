@@ -1,5 +1,5 @@
 import { BelayError } from '../../base/error.ts';
-import { type Context, structured } from '../context.ts';
+import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
@@ -10,7 +10,7 @@ export interface PlanAnswer {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  readonly generation: { readonly from: number | null; readonly to: number };
+  readonly generation: { readonly from: number | null; readonly to: number | null };
   readonly changes: readonly { readonly path: string; readonly from: unknown; readonly to: unknown }[];
   readonly steps: readonly {
     readonly number: number;
@@ -49,7 +49,36 @@ export async function plan(context: Context, files: readonly string[]): Promise<
   }
   reports.push(...repeatedNames(documents, context.namespace));
   await report(context, reports);
-  await showPlans(context, answers, reports.length > 0);
+  const all = structured(context) === null ? answers : [...answers, ...reports.map(refusedAnswer)];
+  await showPlans(context, all, reports.length > 0);
+}
+
+/** A document that cannot be planned, in the shape of a plan: a program finds everything in one place. */
+function refusedAnswer({ document, error }: Report): PlanAnswer {
+  const value = (document as { value?: unknown }).value as
+    | { kind?: unknown; metadata?: { name?: unknown; namespace?: unknown } | null }
+    | undefined;
+  const text = (given: unknown): string => (typeof given === 'string' ? given : '');
+  const problems = error.problems.length > 0 ? error.problems : [{ path: '', message: error.message }];
+  const place = (path: string): string => {
+    const { line, column } = document.locate(path);
+    return `${document.file}:${line}:${column}`;
+  };
+  return {
+    kind: text(value?.kind),
+    namespace: text(value?.metadata?.namespace),
+    name: text(value?.metadata?.name),
+    generation: { from: null, to: null },
+    changes: [],
+    steps: [],
+    refusals: problems.map(({ path, message }) => ({
+      by: error.code,
+      detail: [place(path), path, message].filter((part) => part !== '').join(' '),
+      fix: error.fix ?? 'correct the document',
+    })),
+    warnings: [],
+    converges: false,
+  };
 }
 
 /** Prints plans and ends with their exit code. */
@@ -66,6 +95,11 @@ export async function showPlans(
 async function print(context: Context, answers: readonly PlanAnswer[]): Promise<void> {
   if (answers.length === 0) return;
   const format = structured(context);
+  if (context.output === 'name') {
+    for (const { kind, name } of answers.filter((a) => a.name !== ''))
+      context.terminal.out(`${(await kindOf(kind)).plural}/${name}`);
+    return;
+  }
   const text =
     format === null
       ? answers.map((answer) => planText(answer, context.quiet)).join('\n\n')

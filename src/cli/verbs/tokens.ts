@@ -61,6 +61,7 @@ export async function listTokens(context: Context): Promise<void> {
   const { items } = await context.client.get<{ items: readonly TokenRow[] }>('/api/v1/tokens');
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText(items, format));
+  else if (context.output === 'name') for (const { id } of items) context.terminal.out(id);
   else
     context.terminal.out(
       table(
@@ -73,5 +74,5 @@ export async function listTokens(context: Context): Promise<void> {
 /** `belay token revoke`. */
 export async function revokeToken(context: Context, id: string): Promise<void> {
   await context.client.request('DELETE', `/api/v1/tokens/${encodeURIComponent(id)}`);
-  context.terminal.out(`token ${id} revoked`);
+  context.terminal.out(context.output === 'name' ? id : `token ${id} revoked`);
 }

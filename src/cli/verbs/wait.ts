@@ -38,7 +38,11 @@ export async function waitFor(
     });
     const format = structured(context);
     if (format !== null && object !== null) context.terminal.out(await asText(object, format));
-    else context.terminal.out(`${kind.plural}/${name} ${object === null ? 'deleted' : goal}`);
+    else {
+      const what = `${kind.plural}/${name}`;
+      const said = `${what} ${object === null ? 'deleted' : goal}`;
+      context.terminal.out(context.output === 'name' ? what : said);
+    }
   }
 }
 

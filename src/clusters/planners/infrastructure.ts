@@ -5,7 +5,17 @@ import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
 import type { Decision, Desired, MemberState, Reason, State, Step } from '../types.ts';
 import { placeAll } from './placement.ts';
-import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+import {
+  act,
+  backingOff,
+  fixOf,
+  helpNeeded,
+  type Planner,
+  type Scene,
+  soon,
+  verdict,
+  wait,
+} from './planner.ts';
 
 /** A4.1: CA, keyfile, system users' passwords and owner key come before anything outside is touched. */
 export const planCredentials: Planner = (scene) => {
@@ -181,7 +191,7 @@ export const planStarting: Planner = (scene) => {
         fix: 'correct the spec; the corrected one is given to this member at once',
       });
     } else if (facts.process.kind === 'exited') {
-      decisions.push(exited(scene, member.name, facts.process));
+      decisions.push(exited(scene, member, facts.process));
     } else if (
       facts.process.kind === 'starting' ||
       facts.database === null ||
@@ -208,10 +218,10 @@ const STARTS_BEFORE_BLOCKED = 3;
 
 function exited(
   scene: Scene,
-  member: string,
+  { name, host, serviceId }: MemberState,
   process: { readonly failures: number; readonly message: string; readonly nextStartAt: number | null },
 ): Decision {
-  const detail = `${member} has ended: ${process.message}`;
+  const detail = `${name} has ended: ${process.message}`;
   if (process.failures >= STARTS_BEFORE_BLOCKED || process.nextStartAt === null) {
     const by = /data folder|another cluster|belongs to/i.test(process.message)
       ? 'ForeignData'
@@ -223,13 +233,16 @@ function exited(
       by,
       needs: 'person',
       detail,
-      fix: `see the log: belay describe mongodb ${scene.desired.name}`,
+      fix:
+        by === 'ProcessFailing'
+          ? `correct what its last words name, or put the change back; all of them: services/${serviceId}/mongod.log below the data folder of the agent on host ${host}`
+          : fixOf(by),
     };
   }
   return wait(
     'ProcessStarting',
     process.nextStartAt > scene.now ? process.nextStartAt : soon(scene),
     `${detail}; it is started again`,
-    member,
+    name,
   );
 }

@@ -122,6 +122,9 @@ const NEEDS_HELP: Readonly<
   },
 };
 
+/** The way out of a failure with this code. */
+export const fixOf = (code: 'ForeignData' | 'DiskFull'): string => NEEDS_HELP[code]?.fix ?? '';
+
 /** The block that a failing action amounts to, when its code says that waiting alone will not help. */
 export function helpNeeded(scene: Scene, action: string, target: string): Decision | null {
   const retry = retryOf(scene.state, action, target);

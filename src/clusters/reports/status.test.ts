@@ -52,8 +52,8 @@ test('STA-03 a status that another version wrote differently is written anew, wh
   for (const old of foreign) expect(knownStatus(old), JSON.stringify(old)).toBeNull();
   expect(knownStatus(good)).toBe(good);
   expect(eventsFor(knownStatus(foreign[3]), good, 0).map((e) => e.reason)).toEqual([
-    'Ready',
     'PrimaryElected',
+    'Ready',
   ]);
 });
 

@@ -37,11 +37,16 @@ function convertTls(spec: Loose, security: Loose, tlsMode: string | undefined, c
   const own = 'certificates are issued by Belay; to supply your own set spec.security.tls in belay.dev/v1';
   conversion.ignored('security.certsSecretPrefix', security['certsSecretPrefix'], own);
   conversion.ignored('security.tls.ca', tls['ca'], own);
-  if (!on)
-    conversion.mapped(
-      'security.tls',
-      'spec.security.tls.mode is disabled, as the document does not turn TLS on',
-    );
+  if (on) return;
+  const off = 'spec.security.tls.mode is disabled, as the document does not turn TLS on';
+  conversion.mapped('security.tls', off);
+  // Who says so in so many words knows it; who says nothing may expect the default of this control plane.
+  if (tls['enabled'] !== false)
+    conversion.warnings.push({
+      path: 'spec.security.tls',
+      message:
+        'members run with TLS disabled, as the document does not turn it on; set security.tls.enabled: true',
+    });
 }
 
 function convertAuthentication(security: Loose, conversion: Conversion): void {
