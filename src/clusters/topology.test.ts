@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { desired, placed } from './fixtures.ts';
 import { initialState, withMember } from './state.ts';
@@ -65,5 +66,20 @@ test('TEN-01 clusters of one name in two namespaces never share a service name',
   expect(serviceHostname({ namespace: 'shop' }, 'orders-0')).not.toBe('orders-0');
   expect(serviceHostname({ namespace: 'shop' }, 'orders-0')).not.toBe(
     serviceHostname({ namespace: 'books' }, 'orders-0'),
+  );
+});
+
+test('TEN-01 S4 two clusters never meet in one service name: names of members hold no two hyphens in a row', () => {
+  const label = fc.stringMatching(/^[a-z][a-z0-9]{0,3}(-[a-z0-9]{1,3}){0,2}$/);
+  const namespace = fc.stringMatching(/^[a-z0-9]{1,3}(-{1,2}[a-z0-9]{1,3}){0,2}$/);
+  const cluster = fc.tuple(fc.oneof(fc.constant('default'), namespace), label);
+  fc.assert(
+    fc.property(cluster, cluster, ([n1, c1], [n2, c2]) => {
+      const [one, other] = [
+        serviceHostname({ namespace: n1 }, `${c1}-0`),
+        serviceHostname({ namespace: n2 }, `${c2}-0`),
+      ];
+      expect(one === other).toBe(n1 === n2 && c1 === c2);
+    }),
   );
 });

@@ -408,6 +408,15 @@ test('names given twice in one input are problems of the second', () => {
   expect(results[2]?.object).toBeUndefined();
 });
 
+test('TEN-01 a name with two hyphens in a row is refused, and one that was accepted once is kept with a warning', () => {
+  const named = set({}, 'prod--orders');
+  expect(validate(named).problems).toMatchObject([{ path: 'metadata.name' }]);
+  const stored = validate(set()).object as MongoDB;
+  const old = { ...stored, metadata: { ...stored.metadata, name: 'prod--orders' } };
+  const again = validate(named, { current: old });
+  expect([again.problems, again.warnings[0]?.path]).toEqual([[], 'metadata.name']);
+});
+
 test('UPG-02 rules that a stored object already breaks become warnings, until the field changes', () => {
   const stored = validate(set()).object as MongoDB;
   const old = { ...stored, spec: { ...stored.spec, version: '8.0.4-1' } };

@@ -90,6 +90,12 @@ function checkName(document: Loose, problems: Problem[]): void {
   } else if (name.length > most) {
     const message = `has ${name.length} characters, at most ${most} are accepted, since names of members and services derive from it`;
     problems.push({ path, message });
+  } else if (name.includes('--')) {
+    // Elsewhere than in `default` a service is called NAMESPACE--MEMBER: two clusters could meet in one name.
+    problems.push({
+      path,
+      message: 'must not contain two hyphens in a row, which end the namespace in names of services',
+    });
   } else if (!isDnsLabel(name)) {
     problems.push({
       path,
