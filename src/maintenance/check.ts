@@ -39,11 +39,9 @@ export class UndoLog {
 
 /** Keeps how many disks of each group the pass has taken. */
 function count(pass: Pass, item: Item, by: number): void {
-  const { fleet, taken, takenNow } = pass;
+  const { fleet, taken } = pass;
   const add = (v: number): void => {
-    const g = fleet.vdiskGroup[v] as number;
-    taken.set(g, (taken.get(g) ?? 0) + by);
-    takenNow.set(g, (takenNow.get(g) ?? 0) + by);
+    taken.add(fleet.vdiskGroup[v] as number, by);
   };
   if (item.kind === 'vdisk') {
     add(item.index);
@@ -58,7 +56,7 @@ function count(pass: Pass, item: Item, by: number): void {
 export function checkAction(pass: Pass, log: UndoLog, action: Action, target: Target): Refusal | null {
   if (target.kind === 'none') return target.refusal;
   pass.ownNodes.clear();
-  pass.takenNow.clear();
+  pass.taken.begin();
   const mark = log.mark();
   const ref: LockRef = { kind: 'pass', priority: pass.priority, pass: pass.number };
   const refusal =

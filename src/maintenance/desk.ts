@@ -11,6 +11,7 @@ import type { Fleet, Item, LockRef } from './fleet.ts';
 import { DEFAULT_DURATION, DEFAULT_RETRY } from './limits.ts';
 import { itemsOf, resolve, type Target } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
+import { Tally } from './tally.ts';
 import {
   type Action,
   type Announcement,
@@ -84,6 +85,7 @@ export class Desk {
   #nextPermission = 1;
   #nextRequest = 1;
   #passes = 0;
+  #taken: Tally;
   readonly #byUid = new Map<string, string>();
   readonly #permissions = new Map<string, string>();
   /** Locks in the fleet by permission. */
@@ -99,6 +101,7 @@ export class Desk {
 
   constructor(fleet: Fleet, book: Book = EMPTY_BOOK, options: DeskOptions = {}) {
     this.#fleet = fleet;
+    this.#taken = new Tally(fleet.groupIds.length);
     this.#options = { compat: BETTER, locksPriority: false, disabled: false, priorities: true, ...options };
     this.#load(book);
   }
@@ -140,6 +143,7 @@ export class Desk {
     this.#overlay = Number.NEGATIVE_INFINITY;
     this.#earliest = Number.POSITIVE_INFINITY;
     this.#fleet = fleet;
+    this.#taken = new Tally(fleet.groupIds.length);
     const changed = [...this.#changed];
     this.#load(book);
     for (const id of changed) this.#changed.add(id);
@@ -338,8 +342,7 @@ export class Desk {
       ignoreTenants: draft.ignoreTenants,
       locksPriority: this.#options.locksPriority,
       compat: this.#options.compat,
-      taken: new Map(),
-      takenNow: new Map(),
+      taken: this.#taken,
       ownNodes: new Set(),
     };
   }

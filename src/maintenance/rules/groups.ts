@@ -29,10 +29,10 @@ export function checkVdisk(pass: Pass, v: number): Refusal | null {
   const g = fleet.vdiskGroup[v] as number;
   const erasure = fleet.erasures[g] as Erasure;
   if (erasure === 'none') return noParity(pass, v, g);
-  const own = pass.taken.get(g) ?? 0;
+  const own = pass.taken.all(g);
   const fine = fits(pass, v, g, mode === 'smart' ? 'strong' : mode);
   if (fine) {
-    const before = own - (pass.takenNow.get(g) ?? 0);
+    const before = own - pass.taken.now(g);
     const spread = fleet.groupShared[g] === 0;
     return before > 0 && pass.partial && mode === 'weak' && spread ? oneAtATime(pass, g) : null;
   }
@@ -154,7 +154,7 @@ function tooMany(pass: Pass, v: number, g: number, own: number): Refusal {
   const id = fleet.groupIds[g] as number;
   const erasure = fleet.erasures[g] as Erasure;
   // A group of actions, or the nodes of one host, that are too many by themselves: waiting does not help.
-  const together = own > 0 && (!pass.partial || own === (pass.takenNow.get(g) ?? 0));
+  const together = own > 0 && (!pass.partial || own === pass.taken.now(g));
   const hopeless =
     together && (pass.compat.compositeNeverWaits || !within(erasure, mode, ownOuts(pass, v, g)));
   if (hopeless) {

@@ -3,6 +3,7 @@ import type { Millis } from '../../base/units.ts';
 import type { Compat } from '../compat.ts';
 import type { Fleet, Item, LockRef } from '../fleet.ts';
 import { NAMES_SHOWN } from '../limits.ts';
+import type { Tally } from '../tally.ts';
 import type { Blocker, Code, Mode, ReasonCode, Refusal } from '../types.ts';
 
 /** One pass over a request's actions. Temporary locks carry its number (C5.2). */
@@ -19,10 +20,8 @@ export interface Pass {
   /** A more urgent task may lock what only less urgent ones hold. */
   readonly locksPriority: boolean;
   readonly compat: Compat;
-  /** How many disks of a group this pass has taken so far, by index of the group. */
-  readonly taken: Map<number, number>;
-  /** The same for the action that is being looked at alone. */
-  readonly takenNow: Map<number, number>;
+  /** How many disks of each group this pass has taken so far, by index of the group. */
+  readonly taken: Tally;
   /** Nodes this pass has taken so far for the action that is being looked at: one host counts as one. */
   readonly ownNodes: Set<number>;
 }
