@@ -165,10 +165,12 @@ class Round {
     const started = Date.now();
     // Old connection strings stay good through every change, as an application has it.
     const writer = await this.#writer();
+    const followed = this.#follow(writer);
     const operation = await this.#ask(change);
     const killed = this.#options.calm ? null : await this.#killTheControlPlane();
     if (operation !== null) await this.#untilSucceeded(operation);
     const ready = await this.#stack.untilReady(this.#name);
+    await followed.stop();
     await writer.proceeds();
     const report = await writer.stop();
     await this.#verify(change, ready);
@@ -179,6 +181,35 @@ class Round {
     this.#options.say(
       `${this.#name} ${change.name}: ${Date.now() - started} ms${killed === null ? '' : `, control plane killed after ${killed} ms`}, ${report.acknowledged} writes, ${report.errors} errors, longest pause ${report.longestGapMillis} ms`,
     );
+  }
+
+  /** Changes over when the connection string does, as an application does that reads it from its secret (TLS-08). */
+  #follow(writer: MajorityWriter): { readonly stop: () => Promise<void> } {
+    const tls = async (): Promise<boolean | null> => {
+      const status = await this.#stack.status(this.#name).catch(() => null);
+      return status === null ? null : String(status['connectionString']).includes('tls=true');
+    };
+    let stopped = false;
+    let last: boolean | null = null;
+    const look = async (): Promise<void> => {
+      const now = await tls();
+      if (last !== null && now !== null && now !== last)
+        await writer.use(await this.#stack.connect(this.#name, `${this.#name}-app`));
+      last = now ?? last;
+    };
+    const done = (async () => {
+      while (!stopped) {
+        await look().catch(() => undefined);
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      await look();
+    })();
+    return {
+      stop: () => {
+        stopped = true;
+        return done;
+      },
+    };
   }
 
   /** Asks for the change; gives the operation's name when it is one. */

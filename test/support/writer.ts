@@ -8,10 +8,17 @@ export interface WriterReport {
   readonly longestGapMillis: number;
 }
 
+const writesOf = (client: MongoClient): Collection<{ _id: string }> =>
+  client.db('live').collection<{ _id: string }>('writes', {
+    writeConcern: { w: 'majority' },
+    readConcern: { level: 'majority' },
+  });
+
 /** Writes one document after another with majority concern and remembers which were acknowledged. */
 export class MajorityWriter {
-  readonly #client: MongoClient;
-  readonly #collection: Collection<{ _id: string }>;
+  #client: MongoClient;
+  #collection: Collection<{ _id: string }>;
+  #writing: Promise<void> = Promise.resolve();
   readonly #run = `${process.pid}-${Math.floor(performance.now())}`;
   readonly #acknowledged = new Set<string>();
   #stopped = false;
@@ -23,10 +30,7 @@ export class MajorityWriter {
 
   private constructor(client: MongoClient) {
     this.#client = client;
-    this.#collection = client.db('live').collection<{ _id: string }>('writes', {
-      writeConcern: { w: 'majority' },
-      readConcern: { level: 'majority' },
-    });
+    this.#collection = writesOf(client);
   }
 
   static async start(client: MongoClient): Promise<MajorityWriter> {
@@ -37,7 +41,10 @@ export class MajorityWriter {
   }
 
   async #loop(): Promise<void> {
-    for (let n = 1; !this.#stopped; n++) await this.#write(n);
+    for (let n = 1; !this.#stopped; n++) {
+      this.#writing = this.#write(n);
+      await this.#writing;
+    }
   }
 
   async #write(n: number): Promise<void> {
@@ -55,6 +62,15 @@ export class MajorityWriter {
     const now = performance.now();
     this.#gap = Math.max(this.#gap, now - this.#last);
     this.#last = now;
+  }
+
+  /** Goes on with another client, as an application does whose connection string changed; the old one ends its write first. */
+  async use(client: MongoClient): Promise<void> {
+    const before = this.#client;
+    this.#client = client;
+    this.#collection = writesOf(client);
+    await this.#writing;
+    await before.close();
   }
 
   /** Resolves when a write that began after this call was acknowledged: the set takes writes now. */
