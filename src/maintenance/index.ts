@@ -22,9 +22,11 @@ export {
 } from './admit.ts';
 export { BETTER, type Compat, ORIGINAL } from './compat.ts';
 export { type Answer, Desk, type DeskOptions, type RequestInput } from './desk.ts';
+export * from './documents.ts';
 export { Fleet, type Item, type LockRef } from './fleet.ts';
 export * from './fleetSpec.ts';
 export * from './limits.ts';
 export { resolve } from './resolve.ts';
 export * from './tasks.ts';
+export * from './topology.ts';
 export * from './types.ts';

@@ -1,5 +1,8 @@
 /** The words of maintenance: what is asked for, what is held, and why something may not be taken now. */
 import type { Millis } from '../base/units.ts';
+import type { ReasonCode } from './reasons.ts';
+
+export type { ReasonCode } from './reasons.ts';
 
 /** How much unavailability a task may cause (C2). `smart`: strong, else weak for what the task does not hold yet. */
 export type Mode = 'strong' | 'weak' | 'force' | 'smart';
@@ -27,37 +30,6 @@ export interface Action {
   /** A node of the host that is down anyway does not stand in the way of the rest. */
   readonly reboot?: boolean;
 }
-
-/** Stable names of what stands in the way; the same in REST, CLI, events and (mapped) in gRPC. */
-export type ReasonCode =
-  | 'TooManyUnavailableVDisks'
-  | 'TooManyUnavailableStateStorageRings'
-  | 'DisabledNodesLimitReached'
-  | 'TenantDisabledNodesLimitReached'
-  | 'SysTabletsNodeLimitReached'
-  | 'RouterLimitReached'
-  | 'WouldLoseMajority'
-  | 'TooManyUnavailableMembers'
-  | 'WriteConcernUnsatisfiable'
-  | 'NoElectableMember'
-  | 'LastCopy'
-  | 'OnlyMember'
-  | 'ConfigServersUnavailable'
-  | 'Locked'
-  | 'HigherPriorityPending'
-  | 'Announced'
-  | 'NodeUnknown'
-  | 'NoParity'
-  | 'WrongRequest'
-  | 'NoSuchHost'
-  | 'NoSuchNode'
-  | 'NoSuchDisk'
-  | 'NoSuchService'
-  | 'OneAtATime'
-  | 'InFlightCap'
-  | 'Disabled'
-  | 'Evicting'
-  | 'WaitsForWindow';
 
 /** How final a refusal is, the softest first; the softest one gives the answer of the whole request. */
 export const CODES = [

@@ -56,6 +56,11 @@ const taskSpec = z.strictObject({
     .default('')
     .describe('Why, for people.'),
   maxInFlight: wholeNumber(0, 100_000).default(0).describe('Most actions taken at a time; 0 for no limit.'),
+  uid: z
+    .string()
+    .max(128, { error: 'must be at most 128 characters' })
+    .optional()
+    .describe('Identity the client gave the task, where it is no name of an object.'),
   topology: nameText('ydb-prod')
     .optional()
     .describe('Topology the nodes belong to; by default the managed databases.'),
@@ -73,12 +78,23 @@ const actionStateSchema = z.strictObject({
   reason: z.string().describe('Stable name of what stands in the way.'),
   message: z.string().default('').describe('What stands in the way, and until when.'),
   deadline: timestampText().optional().describe('When a granted action counts as done.'),
+  grantedAt: timestampText().optional().describe('When it was granted.'),
+  durationMillis: z.int().optional().describe('How long it was granted for.'),
+  priority: z.int().optional().describe('Priority of the lock, where it is not the task’s.'),
+  progress: z.number().optional().describe('Progress of a drain in percent.'),
+  retryAfter: timestampText().optional().describe('When it may become possible.'),
+  blockers: z
+    .array(z.record(z.string(), z.unknown()))
+    .default([])
+    .describe('Locks, groups, rings, replica sets or limits in the way.'),
 });
 
 const taskStatus = z.strictObject({
   ...commonStatus,
   actions: z.array(actionStateSchema).default([]).describe('Actions that are not done yet.'),
   retryAfter: timestampText().optional().describe('When to ask again.'),
+  request: z.string().optional().describe('Identity of the request, unique in this installation.'),
+  owner: z.string().optional().describe('Who asked for it.'),
   createTime: timestampText().optional().describe('When it was asked for.'),
   lastRefreshTime: timestampText().optional().describe('When pending actions were last tried.'),
 });
@@ -97,12 +113,15 @@ const topologyNode = z.strictObject({
   state: z
     .enum(['Up', 'Down', 'Unknown'])
     .optional()
-    .describe('State as last known; unknown counts as down.'),
+    .describe('State as last known; unknown counts as down, and so does a state nobody has told.'),
+  startedAt: timestampText().optional().describe('When it was started; its State Storage ring settles then.'),
+  pile: someText().optional().describe('Pile of a bridged cluster; each is judged by itself.'),
   disks: z
     .array(
       z.strictObject({
         id: wholeNumber(0, 4_294_967_295).describe('Number of the disk on its node.'),
         path: z.string().optional().describe('Path of the disk.'),
+        state: z.enum(['Normal', 'Faulty']).default('Normal').describe('Anything but Normal counts as down.'),
       }),
     )
     .default([])
@@ -119,8 +138,13 @@ const storageGroup = z.strictObject({
       z.strictObject({
         node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
         disk: wholeNumber(0, 4_294_967_295).describe('Number of the disk on that node.'),
-        realm: wholeNumber(0, 255).default(0).describe('Fail realm (data centre).'),
-        domain: wholeNumber(0, 255).default(0).describe('Fail domain.'),
+        // No defaults here: there are very many of them, and a document has a largest size.
+        realm: wholeNumber(0, 255).optional().describe('Fail realm (data centre); by default 0.'),
+        domain: wholeNumber(0, 255).optional().describe('Fail domain; not looked at.'),
+        state: z
+          .enum(['Ok', 'NotReplicated', 'Error'])
+          .optional()
+          .describe('Anything but Ok counts as down; by default Ok.'),
       }),
     )
     .describe('Virtual disks of the group.'),
@@ -147,6 +171,9 @@ const topologySpec = z.strictObject({
     .array(wholeNumber(1, 4_294_967_295))
     .default([])
     .describe('Nodes that can run system tablets.'),
+  healthMaxAge: durationText()
+    .default('5m')
+    .describe('States that were pushed longer ago count as unknown; 0s for never.'),
   limits: z
     .strictObject({
       cluster: limitSchema.prefault({}).describe('For the cluster.'),
@@ -156,6 +183,50 @@ const topologySpec = z.strictObject({
     .describe('Limits on unavailable nodes (C4).'),
 });
 
+const healthOfNode = z.strictObject({
+  id: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+  state: z.enum(['Up', 'Down', 'Unknown']).optional().describe('State of the node.'),
+  startedAt: timestampText().optional().describe('When it was started.'),
+  version: z.string().optional().describe('Version it runs.'),
+});
+
+/** What a push tells of a Topology: only what is named changes. */
+export const topologyHealthSchema = z.strictObject({
+  nodes: z.array(healthOfNode).default([]).describe('Nodes whose state is told.'),
+  disks: z
+    .array(
+      z.strictObject({
+        node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+        disk: wholeNumber(0, 4_294_967_295).describe('Number of the disk.'),
+        state: z.enum(['Normal', 'Faulty']).describe('State of the disk.'),
+      }),
+    )
+    .default([])
+    .describe('Disks whose state is told.'),
+  vdisks: z
+    .array(
+      z.strictObject({
+        group: wholeNumber(0, 4_294_967_295).describe('Number of the group.'),
+        node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+        state: z.enum(['Ok', 'NotReplicated', 'Error']).describe('State of the virtual disk.'),
+      }),
+    )
+    .default([])
+    .describe('Virtual disks whose state is told.'),
+});
+export type TopologyHealth = DeepReadonly<z.output<typeof topologyHealthSchema>>;
+
+const topologyStatus = z.strictObject({
+  ...commonStatus,
+  health: z
+    .strictObject({
+      ...topologyHealthSchema.shape,
+      observedAt: timestampText().optional().describe('When health was last pushed.'),
+    })
+    .optional()
+    .describe('Health that was pushed; it goes before the states in spec.'),
+});
+
 /** An outside cluster known to maintenance. */
-export const topologySchema = envelope('Topology', topologySpec, z.strictObject({ ...commonStatus }));
+export const topologySchema = envelope('Topology', topologySpec, topologyStatus);
 export type Topology = DeepReadonly<z.output<typeof topologySchema>>;

@@ -1,0 +1,37 @@
+/** Stable names of what stands in the way; the same in REST, CLI, status and (mapped) in gRPC. */
+const REASONS = [
+  'TooManyUnavailableVDisks',
+  'TooManyUnavailableStateStorageRings',
+  'DisabledNodesLimitReached',
+  'TenantDisabledNodesLimitReached',
+  'SysTabletsNodeLimitReached',
+  'RouterLimitReached',
+  'WouldLoseMajority',
+  'TooManyUnavailableMembers',
+  'WriteConcernUnsatisfiable',
+  'NoElectableMember',
+  'LastCopy',
+  'OnlyMember',
+  'ConfigServersUnavailable',
+  'Locked',
+  'HigherPriorityPending',
+  'Announced',
+  'NodeUnknown',
+  'NoParity',
+  'WrongRequest',
+  'NoSuchHost',
+  'NoSuchNode',
+  'NoSuchDisk',
+  'NoSuchService',
+  'OneAtATime',
+  'InFlightCap',
+  'Disabled',
+  'Evicting',
+  'WaitsForWindow',
+] as const;
+export type ReasonCode = (typeof REASONS)[number];
+
+const KNOWN: ReadonlySet<string> = new Set(REASONS);
+
+/** Whether a text is one of the reasons. */
+export const isReason = (text: string): text is ReasonCode => KNOWN.has(text);
