@@ -23,6 +23,7 @@ import { healthyMajorities, isOut } from './planners/membership.ts';
 import { heirOf } from './planners/rollout.ts';
 import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
+import { memberHost } from './topology.ts';
 import type { Desired, Observed, State, Step } from './types.ts';
 
 /** Why a step may not be done now. Nothing is lost: the next pass plans again. */
@@ -183,6 +184,9 @@ function guardReconfig(
     return no('VotesChanged', 'more than one vote would change at once (S5)');
   if (step.config.members.filter((r) => r.votes === 1).length > MAX_VOTERS)
     return no('VotesChanged', `a set has at most ${MAX_VOTERS} voters (A13.3)`);
+  const primary = primaryOf(members);
+  if (primary !== null && !step.config.members.some((r) => r.host === memberHost(primary.member)))
+    return no('NotSecondary', `${primary.member.name} is primary: it hands over first (S3)`);
   const safe = healthyMajorities(members, config.members, step.config.members);
   return safe ? null : no('WouldLoseMajority', 'no healthy majority before or after the change');
 }

@@ -86,6 +86,11 @@ export class Play {
     return this.state.members.find((m) => this.states[m.index] === 'PRIMARY' && this.isUp(m)) ?? null;
   }
 
+  /** It has joined and copies data. */
+  isCopying(member: MemberState): boolean {
+    return this.#syncing.has(member.index);
+  }
+
   isUp(member: MemberState): boolean {
     return (
       !this.down.has(member.index) && !this.lostHosts.has(member.host ?? '') && member.serviceId !== null

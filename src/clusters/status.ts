@@ -12,7 +12,15 @@ import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, vi
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
 import { spaceOf } from './space.ts';
-import { connectionString, groupsOf, isRouter, memberHost, wantedMember, wantedMembers } from './topology.ts';
+import {
+  connectionString,
+  groupsOf,
+  isRouter,
+  isSubstitute,
+  memberHost,
+  wantedMember,
+  wantedMembers,
+} from './topology.ts';
 import type { Decision, Desired, Observed, Plan, ReplicaSetState, State } from './types.ts';
 
 export interface StatusInput {
@@ -58,7 +66,7 @@ export function status(input: StatusInput): MongoDBStatus {
     phase,
     message: messageOf(input, phase, all),
     conditions: conditions(input, phase, all),
-    warnings: [...input.warnings, ...placementWarnings(input)],
+    warnings: [...input.warnings, ...placementWarnings(input), ...leftBehind(input)],
     ...(nowDoing === null ? {} : { now: nowDoing }),
     ...(version ? { version } : {}),
     ...(fcv === null ? {} : { featureCompatibilityVersion: fcv }),
@@ -85,10 +93,13 @@ const isStray = ({ member, database }: MemberView, state: State): boolean => {
 
 /** STA-01: the members the spec asks for, by identity; those that leave are listed with their stage and count for nothing. */
 const counted = (all: readonly MemberView[], state: State, desired: Desired): readonly MemberView[] =>
-  all.filter((v) => wantedMember(state, desired, v.member) !== null);
+  all.filter((v) => !isSubstitute(state, v.member) && wantedMember(state, desired, v.member) !== null);
 
 /** Stages before a member first ran. */
 const STARTING: ReadonlySet<string> = new Set(['planned', 'imported', 'deployed']);
+
+/** Stages in which a member is not well because of us, and costs the set no vote it had. */
+const UNDER_WAY: ReadonlySet<string> = new Set(['reloading', 'upgrading', 'healthy', 'syncing']);
 
 // ── phase and message ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,13 +108,15 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
   if (desired.deleting !== null) return 'Deleting';
   if (state.suspended && desired.suspend) return 'Suspended';
   if (plan.converged && !desired.suspend) return 'Ready';
+  // Who is on the way to a place that is still taken changes nothing of how the set is.
+  const own = all.filter((v) => !isSubstitute(state, v.member));
   const ran =
-    state.replicaSets.every((r) => r.stage === 'ready') && state.members.every((m) => !STARTING.has(m.stage));
+    state.replicaSets.every((r) => r.stage === 'ready') && own.every((v) => !STARTING.has(v.member.stage));
   if (ran) {
     if (isLeaderless(input, all)) return 'Degraded';
     // A member that restarts because we asked for it is work in progress, unless it does not come back.
-    const sick = all.filter((v) => !isHealthy(v, all));
-    const ours = sick.every((v) => v.member.stage === 'reloading' || v.member.stage === 'upgrading');
+    const sick = own.filter((v) => !isHealthy(v, all));
+    const ours = sick.every((v) => UNDER_WAY.has(v.member.stage));
     return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
   }
   if (plan.blocks.length > 0 && plan.act === null) return 'Failed';
@@ -326,6 +339,7 @@ function memberStatus(
     ...(member.activated === null ? {} : { tlsMode: member.activated.tlsMode }),
     ...(lag === null ? {} : { lagMillis: lag }),
     stage: desired.suspend && member.serviceId === null ? 'suspended' : member.stage,
+    ...(member.replacement === undefined ? {} : { replaces: member.replacement.of }),
     ...(message === null ? {} : { message }),
     ...(database?.initialSyncPercent == null ? {} : { progressPercent: database.initialSyncPercent }),
     ...(facts === null && view.observed?.observedAt
@@ -338,7 +352,8 @@ function memberMessage(view: MemberView, plan: Plan): string | null {
   const wait = plan.waits.find((w) => w.member === view.member.name);
   if (wait) return withoutClock(wait.detail);
   if (view.facts?.configError) return view.facts.configError;
-  return view.facts?.process.kind === 'exited' ? view.facts.process.message : null;
+  if (view.facts?.process.kind === 'exited') return view.facts.process.message;
+  return view.member.replacement === undefined ? null : `replaces ${view.member.replacement.of}`;
 }
 
 /** Roles as people say them. */
@@ -393,7 +408,8 @@ function sharedHosts({ state, desired }: StatusInput): string[] {
 
 /** A15.1: co-location and unknown failure domains are said, never silently accepted. */
 function placementWarnings(input: StatusInput): string[] {
-  const hosts = input.state.members.flatMap((m) => (m.host === null ? [] : [m.host]));
+  const members = input.state.members.filter((m) => !isSubstitute(input.state, m));
+  const hosts = members.flatMap((m) => (m.host === null ? [] : [m.host]));
   if (hosts.length < 2) return [];
   if (new Set(hosts).size === 1)
     return [`all ${hosts.length} members are on host ${hosts[0]}: losing it loses the set`];
@@ -405,6 +421,16 @@ function placementWarnings(input: StatusInput): string[] {
     warnings.push('failure domains of some hosts are unknown: no separation is claimed');
   else if (new Set(prints).size < prints.length) warnings.push('some hosts seem to be the same machine');
   return warnings;
+}
+
+/** What is left of members that were replaced, where it cannot be removed now (A13.3). */
+function leftBehind({ state, observed }: StatusInput): readonly string[] {
+  return (state.retired ?? [])
+    .filter((m) => !observed.hosts.some((h) => h.name === m.host && h.connected))
+    .map(
+      (m) =>
+        `${m.name} is out of the set; what is left of it on host ${m.host} is removed when that host is back, or forgotten with it: belay delete host ${m.host}`,
+    );
 }
 
 // ── events ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -459,6 +485,7 @@ function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): Event
   if (after.phase === 'Deleting') return events;
   for (const member of after.members) {
     const old = before?.members.find((m) => m.name === member.name);
+    events.push(...replacementEvents(old, member, after));
     if (old === undefined || old.health === member.health) continue;
     if (member.health === 'healthy')
       events.push({ type: 'Normal', reason: 'MemberHealthy', message: `${member.name} is ${member.state}` });
@@ -471,4 +498,18 @@ function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): Event
     }
   }
   return events;
+}
+
+/** A13.3: a member is on its way to another's place, and it has it. */
+function replacementEvents(
+  old: MemberStatus | undefined,
+  member: MemberStatus,
+  after: MongoDBStatus,
+): EventDraft[] {
+  const { name, replaces } = member;
+  if (replaces !== undefined && old?.replaces === undefined)
+    return [{ type: 'Normal', reason: 'Replacing', message: `${name} is made to replace ${replaces}` }];
+  if (replaces !== undefined || old?.replaces === undefined || member.stage === 'removing') return [];
+  if (after.members.some((m) => m.name === old.replaces)) return [];
+  return [{ type: 'Normal', reason: 'Replaced', message: `${name} has the place of ${old.replaces}` }];
 }

@@ -93,13 +93,15 @@ const votes = (before: ReplSetConfig, after: readonly ConfigMember[]): string =>
 
 // ── leave ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** Highest place first; one that is down goes before it where the set could not do without those that are well. */
 function leave(_: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   const leaving = members
     .filter((v) => v.member.stage === 'removing' && rowOf(config, v.member) !== undefined)
-    .sort((a, b) => placeOf(b.member) - placeOf(a.member));
-  const next = leaving[0];
-  if (next === undefined) return null;
-  return takenOut(next, config, next.member.replacement?.because ?? 'ScaleDown');
+    .sort((a, b) => placeOf(b.member) - placeOf(a.member))
+    .map((v) => takenOut(v, config, v.member.replacement?.because ?? 'ScaleDown'));
+  const isSafe = (work: Work): boolean =>
+    work.kind !== 'reconfig' || healthyMajorities(members, config.members, work.members);
+  return leaving.find(isSafe) ?? leaving[0] ?? null;
 }
 
 /** Out of the configuration; a primary hands over first (S3). */

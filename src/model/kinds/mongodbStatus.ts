@@ -41,6 +41,7 @@ export const memberStatusSchema = z.strictObject({
   tlsMode: z.string().optional().describe('TLS mode that runs.'),
   lagMillis: z.number().optional().describe('How far it is behind the primary, in milliseconds.'),
   stage: z.enum(MEMBER_STAGES).optional().describe('Where it stands in its life.'),
+  replaces: z.string().optional().describe('Member whose place it is to take.'),
   message: z.string().optional().describe('What it does or waits for, in one sentence.'),
   progressPercent: z.number().optional().describe('Progress of an initial sync, 0 to 100.'),
   lastSeen: timestampText().optional().describe('When its agent last reported it.'),
