@@ -24,6 +24,8 @@ export interface CommandContext {
   /** Whether this member's machine reaches a member by its name. */
   readonly reaches: (host: string) => boolean;
   readonly newSetId: () => string;
+  /** A planted bug: reconfigs are forced. */
+  readonly forces: boolean;
 }
 type Done = (outcome: CommandOutcome) => void;
 type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
@@ -139,7 +141,7 @@ function reconfig(context: CommandContext, command: Of<'reconfig'>, end: Done): 
   }
   const document = machineConfig(command.config);
   const options = {
-    force: false,
+    force: context.forces,
     maxTimeMillis: command.maxTimeMillis,
     explicitDefault: false,
     defaultMode: null,

@@ -33,7 +33,7 @@ export interface ControlPlaneOptions {
   readonly machines: ReadonlyMap<string, Machine>;
   readonly mutation: Mutation;
   readonly requestFate: (host: string, what: string) => Fate;
-  readonly storeFate: (write: boolean) => StoreFate;
+  readonly storeFate: (write: boolean, batch: Batch | null) => StoreFate;
   /** Whether a service's or cluster's requests get no answer just now. */
   readonly hangs: (what: { readonly serviceId?: string; readonly clusterUid?: string }) => boolean;
   /** Arrows this life survives; null: it does not end by itself. */

@@ -23,6 +23,7 @@ const EXCUSES: Readonly<Record<string, Excuse>> = {
     ),
   CredentialRepairRequired: (stage) => stage.storm.meddled.has('changeAdmin'),
   // Users cannot be applied with a login that somebody changed.
+  Refused: (stage) => stage.storm.meddled.has('changeAdmin'),
   KeepsFailing: (stage) => stage.storm.meddled.has('changeAdmin'),
   PortTaken: lostItsPort,
   NoExecutables: (stage, object) =>

@@ -50,6 +50,8 @@ export interface Rates {
   readonly storeSlow: number;
   /** Chance that a life of a control plane ends at one of its first arrows. */
   readonly deaths: number;
+  /** Chance that, while an intent to take something down is being written, another member falls. */
+  readonly ambushes: number;
 }
 
 export interface FaultContext {
@@ -75,6 +77,7 @@ export function drawRates(rng: Rng): Rates {
     storeAnswerLost: maybe(0.15, 0.1),
     storeSlow: maybe(0.2, 0.3),
     deaths: maybe(0.35, 1),
+    ambushes: maybe(0.25, 1),
   };
 }
 

@@ -4,9 +4,9 @@
  */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { Worker } from 'node:worker_threads';
 import { MUTANTS } from './mutants/index.ts';
 import { runSeed } from './run.ts';
+import { Thread } from './threads.ts';
 import type { Played } from './worker.ts';
 
 const { values } = parseArgs({
@@ -65,7 +65,7 @@ async function playMany(): Promise<void> {
       for (const block of played.blocks) blocks.set(block, (blocks.get(block) ?? 0) + 1);
       if (played.violation === null) return;
       failed.push(played);
-      if (failed.length <= 20) console.log(`seed ${played.seed}: ${played.violation}`);
+      if (failed.length <= 20) console.log(`seed ${played.seed}: ${played.violation.message}`);
     }),
   );
   await Promise.all(finished);
@@ -95,23 +95,9 @@ async function report(failed: readonly Played[]): Promise<void> {
   console.log('Keep it for ever: add it to src/world/seeds.ts');
 }
 
-function drive(take: () => number | null, played: (result: Played) => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./worker.ts', import.meta.url), {
-      workerData: { mutant: values.mutant ?? null },
-      // Most of what a seed makes is short-lived.
-      resourceLimits: { maxYoungGenerationSizeMb: 64 },
-    });
-    const feed = (): void => {
-      const seed = take();
-      if (seed === null) void worker.terminate().then(() => resolve());
-      else worker.postMessage(seed);
-    };
-    worker.on('message', (result: Played) => {
-      played(result);
-      feed();
-    });
-    worker.on('error', reject);
-    feed();
-  });
+async function drive(take: () => number | null, played: (result: Played) => void): Promise<void> {
+  const thread = new Thread();
+  const mutant = values.mutant ?? null;
+  for (let seed = take(); seed !== null; seed = take()) played(await thread.play({ seed, mutant }));
+  await thread.close();
 }

@@ -23,6 +23,10 @@ export interface AgentBugs {
   readonly volumesByName?: boolean;
   /** An operation is begun again when it is asked for again. */
   readonly operationsTwice?: boolean;
+  /** A volume without a service is formatted when a service gets it. */
+  readonly formatsVolumes?: boolean;
+  /** Configurations of sets are forced. */
+  readonly forcesReconfigs?: boolean;
 }
 
 export const NO_MUTATION: Mutation = {};

@@ -137,6 +137,7 @@ export class Operations {
     this.#checkClaims(spec.owner);
     this.#checkPort(serviceId, port);
     if (this.#machine.diskFull) throw new BelayError('DiskFull', 'no space left on device');
+    if (this.#machine.bugs.formatsVolumes && !disk.services.has(serviceId)) disk.volumes.delete(volumeId);
     if (!disk.volumes.has(volumeId)) {
       const { owner, hostname } = spec;
       disk.volumes.set(volumeId, {

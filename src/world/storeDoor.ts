@@ -15,7 +15,8 @@ export interface StoreFate {
 export interface DoorOptions {
   readonly store: Store;
   readonly timeline: Timeline;
-  readonly fate: (write: boolean) => StoreFate;
+  /** The batch when it is a commit. */
+  readonly fate: (write: boolean, batch: Batch | null) => StoreFate;
   /** One arrow of the executor's chain was reached; false: the process died here. */
   readonly arrow: (what: string) => boolean;
   readonly alive: () => boolean;
@@ -52,7 +53,7 @@ export function storeDoor(options: DoorOptions): Store {
     const arrowed = ARROWS.has(name);
     if (arrowed && !arrow(`before ${name}`)) return never();
     const write = WRITES.has(name);
-    const { millis, fails, full } = fate(write);
+    const { millis, fails, full } = fate(write, name === 'commit' ? (args[0] as Batch) : null);
     if (millis > 0) await wait(timeline, millis);
     const stalled = options.stalledUntil() - timeline.now;
     if (stalled > 0) await wait(timeline, stalled);

@@ -1,7 +1,7 @@
 /** The weather of a scenario: its faults when they are due, its small misfortunes while they last; then calm. */
 import type { Rng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
-import type { HostOperation } from '../engine/ports.ts';
+import type { Batch, HostOperation, JournalIntent } from '../engine/ports.ts';
 import type { Fate as RequestFate } from './channel.ts';
 import type { ControlPlane } from './controlPlane.ts';
 import type { Fault, Meddling, Rates } from './faults.ts';
@@ -10,9 +10,12 @@ import type { Machine } from './machine.ts';
 import { plainConfig } from './observer.ts';
 import type { Fate as OperationFate } from './operations.ts';
 import type { StoreFate } from './storeDoor.ts';
-import { clusterNamed, primaryOf } from './truth.ts';
+import { clusterNamed, membersOf, primaryOf } from './truth.ts';
 import type { Weather } from './weather.ts';
 import type { World } from './world.ts';
+
+/** Steps whose intent is worth an ambush. */
+const TAKES_DOWN = new Set(['reload', 'upgrade', 'stepDown', 'deleteRuntime', 'reconfig']);
 
 /** See the head of this file. */
 export class Storm implements Weather {
@@ -49,8 +52,10 @@ export class Storm implements Weather {
     };
   }
 
-  store(write: boolean): StoreFate {
-    const { storeAnswerLost, storeSlow } = this.#rates;
+  store(write: boolean, batch: Batch | null): StoreFate {
+    const { storeAnswerLost, storeSlow, ambushes } = this.#rates;
+    const intent = batch?.intents?.find(({ step }) => TAKES_DOWN.has(step));
+    if (intent !== undefined && this.#happens(ambushes)) return this.#ambush(intent);
     const slow = this.#storeMood === 'slow' || this.#happens(storeSlow);
     const failing = this.#storeMood === 'failing' ? 'before' : 'no';
     return {
@@ -58,6 +63,19 @@ export class Storm implements Weather {
       fails: write && this.#happens(storeAnswerLost) ? (this.#rng.chance(0.5) ? 'before' : 'after') : failing,
       full: this.#storeMood === 'full',
     };
+  }
+
+  /** Another member than the one that is to go down dies first; the write takes so long that this can be known. */
+  #ambush({ clusterUid, target }: JournalIntent): StoreFate {
+    const others = membersOf(this.#world, clusterUid).filter(
+      ({ record, mongod }) => record.owner?.member !== target && mongod?.phase === 'listening',
+    );
+    const victim = others[this.#rng.below(Math.max(1, others.length))]?.mongod;
+    if (victim != null) {
+      this.#world.tell('FAULT', `ambush: ${victim.host} dies`);
+      victim.kill();
+    }
+    return { millis: 30 + this.#rng.below(300), fails: 'no', full: false };
   }
 
   operation(machine: Machine, operation: HostOperation): OperationFate {
@@ -200,7 +218,7 @@ export class Storm implements Weather {
         this.#removeRuntime(machine, fault.which);
         return;
       case 'foreignVolume':
-        foreignVolume(machine, `${fault.cluster}-${this.#rng.below(3)}`);
+        for (const index of [0, 1, 2]) foreignVolume(machine, `${fault.cluster}-${index}`);
         return;
       default:
     }

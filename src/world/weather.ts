@@ -1,5 +1,5 @@
 import type { Millis } from '../base/units.ts';
-import type { HostOperation } from '../engine/ports.ts';
+import type { Batch, HostOperation } from '../engine/ports.ts';
 import type { Fate as RequestFate } from './channel.ts';
 import type { ControlPlane } from './controlPlane.ts';
 import type { Machine } from './machine.ts';
@@ -10,7 +10,7 @@ export interface Weather {
   /** Nothing goes wrong any more. */
   readonly calm: boolean;
   request(host: string, what: string): RequestFate;
-  store(write: boolean): StoreFate;
+  store(write: boolean, batch: Batch | null): StoreFate;
   operation(machine: Machine, operation: HostOperation): OperationFate;
   clone(): { readonly millis: Millis; readonly fails: boolean };
   startMillis(): Millis;

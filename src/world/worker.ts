@@ -1,24 +1,42 @@
 /** Plays seeds that come as messages; runs in a thread of its own. */
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { MUTANTS } from './mutants/index.ts';
 import { runSeed } from './run.ts';
+
+/** What is to be played. */
+export interface Order {
+  readonly seed: number;
+  /** Name of the bug to plant; null: none. */
+  readonly mutant: string | null;
+}
 
 /** What is told of a seed that was played. */
 export interface Played {
   readonly seed: number;
   readonly digest: string;
-  readonly violation: string | null;
+  /** The invariant that was broken, and how. */
+  readonly violation: { readonly invariant: string; readonly message: string } | null;
   readonly millis: number;
   readonly events: number;
   readonly blocks: readonly string[];
 }
 
-const { mutant } = workerData as { readonly mutant: string | null };
-const planted = MUTANTS.find(({ name }) => name === mutant);
-
-parentPort?.on('message', async (seed: number) => {
+async function play({ seed, mutant }: Order): Promise<Played> {
+  const planted = MUTANTS.find(({ name }) => name === mutant);
   const result = await runSeed(seed, planted === undefined ? {} : { mutation: planted.make() });
   const { digest, millis, events, blocks } = result;
-  const violation = result.violation?.message ?? null;
-  parentPort?.postMessage({ seed, digest, millis, events, blocks, violation } satisfies Played);
+  const broken = result.violation;
+  const violation = broken === null ? null : { invariant: broken.invariant, message: broken.message };
+  return { seed, digest, millis, events, blocks, violation };
+}
+
+/** The world itself broke: as bad as any invariant, and no reason to stop the other seeds. */
+function fallen(seed: number, failure: unknown): Played {
+  const message = `WORLD: ${failure instanceof Error ? failure.stack : String(failure)}`;
+  const violation = { invariant: 'WORLD', message };
+  return { seed, digest: '0', millis: 0, events: 0, blocks: [], violation };
+}
+
+parentPort?.on('message', async (order: Order) => {
+  parentPort?.postMessage(await play(order).catch((failure: unknown) => fallen(order.seed, failure)));
 });

@@ -199,7 +199,7 @@ export class World {
       machines: this.machines,
       mutation: this.mutation,
       requestFate: (host, what) => this.weather.request(host, what),
-      storeFate: (write) => this.weather.store(write),
+      storeFate: (write, batch) => this.weather.store(write, batch),
       hangs: ({ serviceId, clusterUid }) => this.#hangs(serviceId, clusterUid),
       arrows: () => this.weather.arrows(),
       died: (plane, where) => {

@@ -8,7 +8,20 @@ import type { Checker } from '../stage.ts';
 export const initiation: Checker = ({ world }) => {
   /** Ids of sets by the cluster they were made for. */
   const made = new Map<string, string>();
+  /** Data that a volume held, by machine and volume. */
+  const held = new Map<string, unknown>();
   return {
+    second: () => {
+      for (const machine of world.machines.values()) {
+        for (const { id, data, owner } of machine.disk.volumes.values()) {
+          const where = `${machine.name}/${id}`;
+          const before = held.get(where);
+          if (before !== undefined && before !== data)
+            world.narrator.fail('S6', `the data of ${owner?.member} in ${where} was wiped`);
+          if (data.hasUserData) held.set(where, data);
+        }
+      }
+    },
     deed: (machine, deed) => {
       if (deed.kind !== 'run' || deed.command.kind !== 'initiate') return;
       const volume = volumeOf(machine, deed.serviceId);

@@ -3,11 +3,15 @@
  * down), unless the spec allows interruption or a person approved it.
  *
  * Judged where an agent is about to stop a process because its goal changed. What went down a moment ago by itself could
- * not be known yet: such a member counts as it was.
+ * not be known yet: such a member counts as it was. What a control plane has been told it must act on, though: that is
+ * judged where it sends the effect.
  */
 import { type Millis, SECOND } from '../../base/units.ts';
+import type { State, Step } from '../../clusters/index.ts';
+import type { ControlPlane } from '../controlPlane.ts';
 import { type Checker, stopIsAskedFor } from '../stage.ts';
 import { objectsOf, quorumOf } from '../truth.ts';
+import type { Watcher } from '../world.ts';
 
 /** Heartbeats (10 s) and reports together make a death known within this. */
 const KNOWN_AFTER: Millis = 15 * SECOND;
@@ -22,10 +26,38 @@ export const majority: Checker = (stage) => {
       else if (!unhealthySince.has(host)) unhealthySince.set(host, world.timeline.now);
     }
   };
+  const listen: NonNullable<Watcher['born']> = (plane, provider) => {
+    const mutable = provider as { -readonly [K in keyof typeof provider]: (typeof provider)[K] };
+    const { perform } = provider;
+    mutable.perform = (step, subject, context) => {
+      const { uid, name } = subject.object.metadata;
+      const why = stopIsAskedFor(stage, uid) ? null : againstItsKnowledge(plane, step, subject.state, uid);
+      if (why !== null) world.narrator.fail('S1', `${plane.name} sends ${step.kind} in ${name}: ${why}`);
+      return perform(step, subject, context);
+    };
+  };
+  const againstItsKnowledge = (plane: ControlPlane, step: Step, state: State, uid: string): string | null => {
+    if (step.kind !== 'reload' && step.kind !== 'upgrade' && step.kind !== 'deleteRuntime') return null;
+    const quorum = quorumOf(world, uid);
+    const dead = (address: string): boolean => {
+      const member = state.members.find((m) => `${m.address}:${m.port}` === address);
+      if (member?.host == null || member.serviceId === null) return false;
+      const { host, serviceId } = member;
+      const process = plane.channel?.member({ host, serviceId })?.facts.process.kind;
+      return process !== undefined && process !== 'running';
+    };
+    const target = state.members.find(({ name }) => name === step.member);
+    const address = `${target?.address}:${target?.port}`;
+    if (quorum === null || !quorum.healthy.includes(address)) return null;
+    const others = quorum.voters.filter((voter) => voter !== address && !dead(voter));
+    if (others.length >= quorum.needed) return null;
+    return `it was told that only ${others.length} other voters run, ${quorum.needed} are needed`;
+  };
   return {
     second: () => {
       for (const object of objectsOf(world, 'MongoDB')) look(object.metadata.uid);
     },
+    born: (plane, provider) => listen(plane, provider),
     deed: (machine, deed) => {
       if (deed.kind !== 'stop' || deed.record?.owner == null) return;
       const { clusterUid } = deed.record.owner;

@@ -36,8 +36,12 @@ export const oneAtATime: Checker = (stage) => {
       down.set(clusterUid, open);
       const others = [...open.keys()].filter((id) => id !== deed.record?.id);
       open.set(deed.record.id, { at: world.timeline.now, old: deed.run.mongod });
-      if (others.length > 0)
+      // A process that was not up yet takes nobody along.
+      if (others.length > 0 && deed.run.mongod.phase === 'listening')
         world.narrator.fail('S2', `${machine.name} stops ${member} while ${others.join(', ')} is down by us`);
+    },
+    member: (_, outputs) => {
+      if (outputs.some(({ kind }) => kind === 'stateChanged')) for (const uid of down.keys()) settle(uid);
     },
     second: () => {
       for (const uid of down.keys()) settle(uid);

@@ -1,6 +1,7 @@
 /** Planted bugs: what is wrong, which invariant must notice, and within how many seeds. The list for people is docs/mutants.md. */
 import type { Mutation } from '../mutation.ts';
 import { PLANNER_MUTANTS } from './planner.ts';
+import { READING_MUTANTS } from './readings.ts';
 import { RUNTIME_MUTANTS } from './runtime.ts';
 
 export interface Mutant {
@@ -17,4 +18,4 @@ export interface Mutant {
   readonly make: () => Mutation;
 }
 
-export const MUTANTS: readonly Mutant[] = [...PLANNER_MUTANTS, ...RUNTIME_MUTANTS];
+export const MUTANTS: readonly Mutant[] = [...PLANNER_MUTANTS, ...READING_MUTANTS, ...RUNTIME_MUTANTS];

@@ -1,26 +1,8 @@
 /** Bugs of the brain: wrong steps, wrong words, missing questions. */
 import type { Plan, ReplSetConfig, State, Step } from '../../clusters/index.ts';
 import type { Report } from '../../engine/provider.ts';
-import type { MongoDBProvider } from '../../provider/mongodb.ts';
-import type { Mutation } from '../mutation.ts';
+import { brain, replan, withSteps } from './brain.ts';
 import type { Mutant } from './index.ts';
-
-type Mutable = { -readonly [K in keyof MongoDBProvider]: MongoDBProvider[K] };
-type Subject = Parameters<MongoDBProvider['plan']>[0];
-
-const brain = (change: (provider: Mutable) => void): Mutation => ({ provider: change });
-
-/** Changes what was planned; the guard lets the changed through. */
-function replan(change: (plan: Plan, subject: Subject, now: number) => Plan): Mutation {
-  return brain((provider) => {
-    const { plan } = provider;
-    provider.plan = (subject, observed, now) => change(plan(subject, observed, now) as Plan, subject, now);
-    provider.guard = () => null;
-  });
-}
-
-const withSteps = (plan: Plan, steps: readonly Step[]): Plan =>
-  plan.act === null ? plan : { ...plan, act: { ...plan.act, steps } };
 
 const acting = (steps: readonly Step[], because: 'UsersChanged' | 'Deleting'): Plan => ({
   act: { kind: 'act', steps, because, detail: 'planted' },
@@ -35,7 +17,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'the guard always agrees',
     caughtBy: ['S1', 'S2', 'S3', 'S4', 'S6', 'S10', 'S11', 'L1'],
     budget: 2000,
-    from: 1,
+    from: 35,
     make: () =>
       brain((provider) => {
         provider.guard = () => null;
@@ -60,7 +42,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a rolling change goes to all members at once',
     caughtBy: ['S1', 'S2', 'S3'],
     budget: 60,
-    from: 1,
+    from: 10,
     make: () =>
       replan((plan, { state }) => {
         const reload = plan.act?.steps.find((step) => step.kind === 'reload');
@@ -76,7 +58,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a primary is reloaded instead of handing over',
     caughtBy: ['S3', 'S1'],
     budget: 100,
-    from: 1,
+    from: 22,
     make: () =>
       replan((plan, { state }) => {
         const handOver = plan.act?.steps.find((step) => step.kind === 'stepDown');
@@ -90,7 +72,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a new member joins with its vote and priority at once',
     caughtBy: ['S5'],
     budget: 150,
-    from: 1,
+    from: 12,
     make: () =>
       replan((plan) =>
         withSteps(
@@ -106,7 +88,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'volumes of a suspended cluster are deleted',
     caughtBy: ['S4', 'S11', 'WRITES'],
     budget: 60,
-    from: 1,
+    from: 13,
     make: () =>
       replan((plan, { state }) => {
         const left = state.members.filter(({ volumeId }) => volumeId !== null);
@@ -173,7 +155,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a paused cluster is worked on',
     caughtBy: ['S11', 'L1'],
     budget: 60,
-    from: 1,
+    from: 51,
     make: () =>
       brain((provider) => {
         const { desired } = provider;
@@ -185,7 +167,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'Ready is said as soon as the set has a primary',
     caughtBy: ['S15', 'L1', 'L2'],
     budget: 80,
-    from: 1,
+    from: 2,
     make: () =>
       brain((provider) => {
         const { report } = provider;
@@ -212,7 +194,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a user whose document is gone stays in the database',
     caughtBy: ['L1'],
     budget: 60,
-    from: 1,
+    from: 46,
     make: () =>
       brain((provider) => {
         const { perform } = provider;
@@ -227,7 +209,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a TLS mode is reached in one step instead of phase by phase',
     caughtBy: ['S12'],
     budget: 200,
-    from: 1,
+    from: 12,
     make: () =>
       brain((provider) => {
         const { advance } = provider;
@@ -246,7 +228,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'an import whose answer was lost is done anew somewhere else',
     caughtBy: ['S10', 'L1', 'L2'],
     budget: 300,
-    from: 1,
+    from: 3,
     make: () =>
       brain((provider) => {
         const { advance } = provider;

@@ -23,7 +23,7 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'the store takes writes of holders that have lost their lease',
     caughtBy: ['S9'],
     budget: 400,
-    from: 1,
+    from: 299,
     make: () => {
       // The fence is taken off before the store sees it; the write is still told with it.
       return { store: (store) => over(store, { commit: ({ fence: _, ...batch }) => store.commit(batch) }) };
@@ -34,7 +34,7 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'every control plane believes to hold every lease',
     caughtBy: ['S9', 'S10', 'L1', 'S16', 'L2'],
     budget: 100,
-    from: 1,
+    from: 30,
     make: () => ({
       store: (store) =>
         over(store, {
@@ -49,7 +49,7 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'agents carry out commands of any epoch',
     caughtBy: ['S9'],
     budget: 1000,
-    from: 1,
+    from: 78,
     make: () => ({ agentBugs: { ignoreEpochs: true } }),
   },
   {
@@ -65,8 +65,32 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'an agent deletes the volume that has the right name',
     caughtBy: ['S4', 'S11'],
     budget: 600,
-    from: 1,
+    from: 381,
     make: () => ({ agentBugs: { volumesByName: true } }),
+  },
+  {
+    name: 'formats-volumes',
+    bug: 'a volume whose service is gone is formatted when the service is made again: it looked empty',
+    caughtBy: ['S6', 'WRITES'],
+    budget: 300,
+    from: 22,
+    make: () => ({ agentBugs: { formatsVolumes: true } }),
+  },
+  {
+    name: 'forces-reconfigs',
+    bug: 'configurations are forced upon the set',
+    caughtBy: ['S5'],
+    budget: 100,
+    from: 12,
+    make: () => ({ agentBugs: { forcesReconfigs: true } }),
+  },
+  {
+    name: 'intent-after-effect',
+    bug: 'an intent is written with its outcome, after the effect',
+    caughtBy: ['S16'],
+    budget: 3,
+    from: 1,
+    make: intentsLate,
   },
   {
     name: 'secret-in-event',
@@ -110,6 +134,20 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     }),
   },
 ];
+
+/** Intents wait until something else is written. */
+function intentsLate(): Mutation {
+  let held: NonNullable<Batch['intents']> = [];
+  return batches(({ intents, ...batch }) => {
+    if (intents !== undefined) {
+      held = [...held, ...intents];
+      return batch;
+    }
+    const late = held;
+    held = [];
+    return late.length === 0 ? batch : { ...batch, intents: late };
+  });
+}
 
 /** The world's seal, taken off. */
 const opened = (sealed: Uint8Array): Uint8Array => sealed.map((byte) => byte ^ 0x5a);

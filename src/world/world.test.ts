@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { MUTANTS } from './mutants/index.ts';
+import { KEPT_SEEDS } from './seeds.ts';
+import { Thread } from './threads.ts';
+import type { Played } from './worker.ts';
+
+/** Fresh seeds of every run of the tests; `npm run sim` plays more. */
+const FRESH = 120;
+const AT_ONCE = 20;
+const LIMIT = 120_000;
+
+let thread: Thread;
+beforeAll(() => {
+  thread = new Thread();
+});
+afterAll(() => thread.close());
+
+const play = (seed: number, mutant: string | null = null): Promise<Played> => thread.play({ seed, mutant });
+
+/** Null: no invariant was broken. */
+async function brokenBy(seed: number): Promise<string | null> {
+  const { violation } = await play(seed);
+  return violation === null ? null : `${violation.message} (npm run sim -- --seed ${seed} --story)`;
+}
+
+const groups = Array.from({ length: FRESH / AT_ONCE }, (_, index) => 1 + index * AT_ONCE);
+
+test.each(groups)(
+  'A2 A3 S1–S12 S15 S16 L1–L4 hold in twenty worlds from seed %i on',
+  async (from) => {
+    for (let seed = from; seed < from + AT_ONCE; seed++) expect(await brokenBy(seed)).toBeNull();
+  },
+  LIMIT,
+);
+
+test.each(KEPT_SEEDS)(
+  'seed $seed stays good: $showed',
+  async ({ seed }) => {
+    expect(await brokenBy(seed)).toBeNull();
+  },
+  LIMIT,
+);
+
+test(
+  'equal seeds have equal digests, one after the other and in another thread; other seeds have others',
+  async () => {
+    const seeds = [3, 11, 24];
+    const digests: string[] = [];
+    for (const seed of seeds) digests.push((await play(seed)).digest);
+    const other = new Thread();
+    for (const [index, seed] of seeds.entries()) {
+      expect((await play(seed)).digest).toBe(digests[index]);
+      expect((await other.play({ seed, mutant: null })).digest).toBe(digests[index]);
+    }
+    await other.close();
+    expect(new Set(digests).size).toBe(seeds.length);
+  },
+  LIMIT,
+);
+
+test.each(MUTANTS)(
+  '$name is caught: $bug',
+  async ({ name, from, budget, caughtBy }) => {
+    expect(caughtBy).toContain(await hunt(name, from, budget));
+  },
+  LIMIT,
+);
+
+/** The invariant that was first seen broken within the mutant's budget; null: it got away. */
+async function hunt(mutant: string, from: number, budget: number): Promise<string | null> {
+  for (let seed = from; seed < from + budget; seed++) {
+    const { violation } = await play(seed, mutant);
+    if (violation !== null) return violation.invariant;
+  }
+  return null;
+}
