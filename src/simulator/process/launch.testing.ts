@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The launcher under test. */
+/** The launchers under test. */
 export const MONGOD = fileURLToPath(new URL('../../../simulator/bin/mongod', import.meta.url));
+export const MONGOS = fileURLToPath(new URL('../../../simulator/bin/mongos', import.meta.url));
 
 export interface LogLine {
   readonly s: string;
@@ -55,9 +56,9 @@ export class Workshop {
     return path;
   }
 
-  /** Starts a `mongod` and waits until it serves; rejects with its output when it ends before. */
-  start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Running> {
-    const child = this.#spawn(args, env);
+  /** Starts a `mongod` (or `mongos`) and waits until it serves; rejects with its output when it ends before. */
+  start(args: readonly string[], env: NodeJS.ProcessEnv = {}, program = MONGOD): Promise<Running> {
+    const child = this.#spawn(args, env, program);
     const lines: string[] = [];
     let stderr = '';
     child.stderr?.on('data', (chunk: Buffer) => {
@@ -74,9 +75,9 @@ export class Workshop {
     });
   }
 
-  /** Runs a `mongod` that is expected to end by itself. */
-  async run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-    const child = this.#spawn(args, env);
+  /** Runs a `mongod` (or `mongos`) that is expected to end by itself. */
+  async run(args: readonly string[], env: NodeJS.ProcessEnv = {}, program = MONGOD): Promise<Ended> {
+    const child = this.#spawn(args, env, program);
     let stdout = '';
     let stderr = '';
     child.stdout?.on('data', (chunk: Buffer) => {
@@ -101,8 +102,11 @@ export class Workshop {
     rmSync(this.#root, { recursive: true, force: true });
   }
 
-  #spawn(args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
-    const child = spawn(MONGOD, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
+  #spawn(args: readonly string[], env: NodeJS.ProcessEnv, program: string): ChildProcess {
+    const child = spawn(program, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
+    });
     this.#running.add(child);
     child.once('exit', () => this.#running.delete(child));
     return child;

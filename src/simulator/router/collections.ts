@@ -2,7 +2,7 @@
 import { type Document, Long } from 'bson';
 import { toBoolean } from '../commands/arguments.ts';
 import { fail } from '../commands/errors.ts';
-import { namespaceOf, splitNamespace } from '../commands/namespaces.ts';
+import { namespaceOf } from '../commands/namespaces.ts';
 import { isDocument, toNumber } from '../data/index.ts';
 import { allTargets, assertGood, clientReply, type RouteCall, type Sending } from './call.ts';
 import type { Route } from './catalog.ts';
@@ -220,6 +220,3 @@ function summed(parts: readonly Document[]): Document {
   }
   return sum;
 }
-
-/** Database of a namespace given in full. */
-export const dbOfNamespace = (ns: string): string => splitNamespace(ns).db;
