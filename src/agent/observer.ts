@@ -443,6 +443,7 @@ export class Observer {
       peers: hello.initiated ? this.#settlePeers(status?.peers ?? []) : [],
       config: seen.config,
       initialSyncPercent: status?.initialSyncPercent ?? null,
+      ...(status?.lastAppliedAt == null ? {} : { lastAppliedAt: status.lastAppliedAt }),
       authenticated: seen.authenticated,
       usersExist: seen.usersExist,
       ...(seen.router === null ? {} : { router: seen.router }),

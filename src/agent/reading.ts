@@ -55,6 +55,8 @@ export interface StatusReading {
   readonly peers: readonly PeerFacts[];
   readonly initialSyncPercent: number | null;
   readonly configVersion: number | null;
+  /** Time of its newest write, while it sees no primary. */
+  readonly lastAppliedAt: Millis | null;
 }
 
 export function readStatus(reply: Document): StatusReading {
@@ -68,6 +70,7 @@ export function readStatus(reply: Document): StatusReading {
     peers: members.map((member) => readPeer(member, ahead)),
     initialSyncPercent: percentOf(reply['initialSyncStatus']),
     configVersion: typeof self?.['configVersion'] === 'number' ? self['configVersion'] : null,
+    lastAppliedAt: primary === undefined && self !== undefined ? optimeMillis(self) : null,
   };
 }
 

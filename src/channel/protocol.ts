@@ -172,7 +172,7 @@ const commandShape = is.byKind({
   }),
   verifyLogin: is.object({ as: login }),
   rotateCertificates: is.object({ as: login, configVersion: is.number }),
-  reconfig: is.object({ as: login, config, maxTimeMillis: is.number }),
+  reconfig: is.object({ as: login, config, maxTimeMillis: is.number, force: is.optional(is.truth) }),
   addShard: is.object({ as: login, shard: is.text }),
   setBalancer: is.object({ as: login, enabled: is.truth, maxTimeMillis: is.number }),
   setFcv: is.object({ as: login, version: is.text }),

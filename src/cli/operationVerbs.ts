@@ -58,6 +58,16 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
     type: 'RaiseFCV',
     ...given('version', text(o, 'to')),
   })).option('--to <version>', 'X.Y; else that of the running binaries');
+  examples(
+    operation(program, 'force-reconfig <name>', 'go on without a majority that is lost for good', (o) => ({
+      type: 'ForceReconfig',
+      ...given('acknowledge', text(o, 'acknowledge')),
+    })).requiredOption(
+      '--acknowledge <what>',
+      'LoseUnreplicatedWrites: what only the lost members hold is lost; never while they may still run',
+    ),
+    'belay force-reconfig orders --acknowledge LoseUnreplicatedWrites',
+  );
   operation(program, 'suspend <name>', 'stop all members and keep their data', () => ({ type: 'Suspend' }));
   operation(program, 'resume <name>', 'start a suspended database', () => ({ type: 'Resume' }));
   const balancer = program.command('balancer').description('the balancer of a sharded cluster');

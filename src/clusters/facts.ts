@@ -89,6 +89,8 @@ export type DatabaseFacts =
       readonly primary: string | null;
       readonly peers: readonly PeerFacts[];
       readonly config: ReplSetConfig | null;
+      /** Time of the newest write it holds; told only while the set has no primary, since it changes with every write. */
+      readonly lastAppliedAt?: Millis;
       /** Initial sync progress in percent while it runs. */
       readonly initialSyncPercent: number | null;
       /** Whether the agent's monitor login works; null: not tried (no users yet). */

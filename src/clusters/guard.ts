@@ -20,6 +20,7 @@ import { MAX_VOTERS } from './limits.ts';
 import { notOfSeries } from './planners/fcv.ts';
 import { lostItsPort } from './planners/infrastructure.ts';
 import { healthyMajorities, isOut } from './planners/membership.ts';
+import { lostQuorum } from './planners/quorum.ts';
 import { heirOf } from './planners/rollout.ts';
 import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
@@ -45,7 +46,8 @@ export interface Refusal {
     | 'RouterNotReady'
     | 'BalancerRuns'
     | 'VersionsDiffer'
-    | 'VotesChanged';
+    | 'VotesChanged'
+    | 'NotAcknowledged';
   readonly detail: string;
 }
 
@@ -174,6 +176,7 @@ function guardReconfig(
   fresh: Observed,
   state: State,
 ): Refusal | null {
+  if (step.forcedBy !== undefined) return guardForced(step, step.forcedBy, fresh, state);
   const moved = guardPrimary(step.via, fresh, state);
   if (moved !== null) return moved;
   const members = views(state, fresh).filter((v) => v.member.replicaSet === step.replicaSet);
@@ -189,6 +192,29 @@ function guardReconfig(
     return no('NotSecondary', `${primary.member.name} is primary: it hands over first (S3)`);
   const safe = healthyMajorities(members, config.members, step.config.members);
   return safe ? null : no('WouldLoseMajority', 'no healthy majority before or after the change');
+}
+
+/** S5: the acknowledged operation runs, the loss is still plain on this reading, and nobody but the lost ones goes. */
+function guardForced(
+  step: Extract<Step, { kind: 'reconfig' }>,
+  operation: string,
+  fresh: Observed,
+  state: State,
+): Refusal | null {
+  const { work, uid } = state.operation ?? {};
+  if (uid !== operation || work?.kind !== 'ForceReconfig')
+    return no('NotAcknowledged', 'nobody asked for a forced reconfiguration any more');
+  const members = views(state, fresh).filter((v) => v.member.replicaSet === step.replicaSet);
+  const lost = lostQuorum(members);
+  if (lost === null) return no('NotAcknowledged', 'the set is not known to be without a majority any more');
+  const via = members.find((v) => v.member.name === step.via)?.database?.config ?? null;
+  if (via === null || via.version + 1 !== step.config.version)
+    return no('Stale', `${step.via} has another configuration by now`);
+  const kept = new Set(step.config.members.map((row) => row.host));
+  const dropped = lost.up.find((v) => !kept.has(memberHost(v.member) ?? ''));
+  return dropped === undefined
+    ? null
+    : no('NotAcknowledged', `${dropped.member.name} has come back meanwhile`);
 }
 
 /** Voters added, removed or changed, by host. */

@@ -22,6 +22,7 @@ import { planLogins } from './planners/logins.ts';
 import { planMembership, planRetirement } from './planners/membership.ts';
 import { planOwnership } from './planners/ownership.ts';
 import { blocked, type Planner, type Scene } from './planners/planner.ts';
+import { planForcedReconfig } from './planners/quorum.ts';
 import { planDeletion, planSuspend } from './planners/removal.ts';
 import { planRollout } from './planners/rollout.ts';
 import { planBalancer, planShards } from './planners/sharding.ts';
@@ -37,6 +38,7 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['credentials', planCredentials],
   ['identity', planIdentity],
   ['ownership', planOwnership],
+  ['forced reconfiguration', planForcedReconfig],
   ['import', planImport],
   ['other port', planOtherPort],
   ['deploy', planDeploy],

@@ -282,8 +282,10 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       return asRouters(model, (router) => ({ ...router, balancer: 'off' }));
     case 'startBalancer':
       return asRouters(model, (router) => ({ ...router, balancer: step.enable ? 'full' : 'off' }));
-    case 'reconfig':
-      return reconfigured(model, step.config);
+    case 'reconfig': {
+      const next = reconfigured(model, step.config);
+      return step.forcedBy === undefined ? next : crowned(next, step.via);
+    }
     case 'setFcv':
       return raised(model, step.version);
     case 'stepDown':
@@ -424,6 +426,14 @@ function reconfigured(model: Model, config: ReplSetConfig): Model {
     withConfig(model, config),
   );
 }
+
+/** Those that are left after a forced reconfiguration elect this one. */
+const crowned = (model: Model, name: string): Model =>
+  changed(model, name, (facts) =>
+    facts.database?.kind === 'reachable'
+      ? { ...facts, database: { ...facts.database, state: 'PRIMARY', writablePrimary: true } }
+      : facts,
+  );
 
 /** The next member of the set that could take over is primary. */
 function handedOver(model: Model, name: string): Model {

@@ -86,6 +86,8 @@ export type MemberCommand =
       readonly as: Login;
       readonly config: ReplSetConfig;
       readonly maxTimeMillis: number;
+      /** Without a majority, because a person acknowledged what that may cost (S5). */
+      readonly force?: true;
     }
   | {
       /** Through a router. Done when the set is a shard already. */

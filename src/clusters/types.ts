@@ -300,6 +300,13 @@ export type OperationWork =
   | { readonly kind: 'Replace'; readonly substitute: string }
   /** `told`: sets that said that it is raised, whose members have not shown it yet. */
   | { readonly kind: 'RaiseFCV'; readonly version: string; readonly told: readonly string[] }
+  /** `keep`: hosts of the set's configuration that are left, the one with the newest write first; `via` is that member. */
+  | {
+      readonly kind: 'ForceReconfig';
+      readonly replicaSet: string;
+      readonly via: string;
+      readonly keep: readonly string[];
+    }
   /** `told`: the document's generation that says so; null: it was not told yet. */
   | { readonly kind: 'Suspension'; readonly suspend: boolean; readonly told: number | null };
 
@@ -431,6 +438,8 @@ export type Step =
       readonly via: string;
       readonly config: ReplSetConfig;
       readonly change: string;
+      /** The operation by which a person acknowledged that it is forced, without a majority; left out: it is not (S5). */
+      readonly forcedBy?: string;
     }
   /** Raises the feature compatibility version, which does not go back (A8.5, S7). `via`: primary, or router of a sharded cluster. */
   | { readonly kind: 'setFcv'; readonly replicaSet: string; readonly via: string; readonly version: string }
@@ -494,6 +503,7 @@ export type Reason =
   | 'MemberConfigChanged'
   | 'ConfigurationChanged'
   | 'RestartRequested'
+  | 'QuorumLost'
   | 'PasswordRotation'
   | 'FcvRequested'
   | 'CertificateRotation'
@@ -544,6 +554,8 @@ export type BlockReason =
   | 'ProcessFailing'
   | 'SnapshotRejected'
   | 'OwnershipUnreadable'
+  /** Less than a majority of a set's voters is left; only a person may go on without the others (QRM-03). */
+  | 'QuorumLost'
   /** A member's volume is not on its host any more; it is never made anew under the same name (S6). */
   | 'VolumeLost'
   | 'DiskFull'

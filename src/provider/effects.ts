@@ -16,7 +16,6 @@ import {
   memberOf,
   oldestVersion,
   type Placement,
-  type ReplSetConfig,
   type ServiceSpec,
   type State,
   type Step,
@@ -138,7 +137,7 @@ async function effect(work: Work, step: Step): Promise<Effect> {
     case 'rotateCertificate':
       return rotateCertificate(work, step.member, step.configVersion);
     case 'reconfig':
-      return reconfig(work, step.via, step.config);
+      return reconfig(work, step);
     case 'setFcv':
       return setFcv(work, step.via, step.version);
     case 'setSuspend':
@@ -374,9 +373,19 @@ function outcomeOf(
 /** The server waits until the configuration is committed, but no longer than this. */
 const RECONFIG_LIMIT = 10_000;
 
-async function reconfig(work: Work, via: string, config: ReplSetConfig): Promise<Effect> {
+async function reconfig(
+  work: Work,
+  { via, config, forcedBy }: Extract<Step, { kind: 'reconfig' }>,
+): Promise<Effect> {
   const maxTimeMillis = RECONFIG_LIMIT;
-  return commandAs(work, via, 'clusterAdmin', (as) => ({ kind: 'reconfig', as, config, maxTimeMillis }));
+  const force = forcedBy === undefined ? {} : { force: true as const };
+  return commandAs(work, via, 'clusterAdmin', (as) => ({
+    kind: 'reconfig',
+    as,
+    config,
+    maxTimeMillis,
+    ...force,
+  }));
 }
 
 /** Never forced: without a caught-up heir the server refuses, and so do we (S3, S13). */

@@ -18,18 +18,19 @@ export const plain = <T>(document: Document): T => BSON.EJSON.serialize(document
  */
 export async function reconfig(context: CommandContext, command: Of<'reconfig'>): Promise<CommandOutcome> {
   const db = admin(context, command.as);
-  if (await installed(db, command.config)) return done({ already: true });
+  const isThere = (at: Db): Promise<boolean> => installed(at, command.config, command.force === true);
+  if (await isThere(db)) return done({ already: true });
   context.signal.throwIfAborted();
   const wanted = BSON.EJSON.deserialize(command.config as Document) as Document;
   try {
-    await db.command({ replSetReconfig: wanted, maxTimeMS: command.maxTimeMillis });
+    const force = command.force === true ? { force: true } : {};
+    await db.command({ replSetReconfig: wanted, ...force, maxTimeMS: command.maxTimeMillis });
     return done({ version: command.config.version });
   } catch (failure) {
     const partly = /failed to propagate/.test(refusal(failure).message);
     if (!partly && !mayHaveHappened(failure)) return refusal(failure);
     try {
-      if (await installed(admin(context, command.as), command.config))
-        return done({ version: command.config.version });
+      if (await isThere(admin(context, command.as))) return done({ version: command.config.version });
     } catch {
       // Not answering now; what happened will show later.
     }
@@ -37,10 +38,12 @@ export async function reconfig(context: CommandContext, command: Of<'reconfig'>)
   }
 }
 
-async function installed(db: Db, wanted: ReplSetConfig): Promise<boolean> {
+/** A forced one gets a version of the server's choice, far above. */
+async function installed(db: Db, wanted: ReplSetConfig, forced: boolean): Promise<boolean> {
   const reply = await db.command({ replSetGetConfig: 1 });
   const config = plain<ReplSetConfig>(reply['config'] as Document);
-  return config.version === wanted.version && isDeepStrictEqual(essence(config), essence(wanted));
+  const version = forced ? config.version >= wanted.version : config.version === wanted.version;
+  return version && isDeepStrictEqual(essence(config), essence(wanted));
 }
 
 /** What we decide about members; the server adds defaults and its own counters to the rest. */

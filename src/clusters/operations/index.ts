@@ -14,6 +14,7 @@ import type {
   RunningOperation,
   State,
 } from '../types.ts';
+import { FORCE_RECONFIG } from './forceReconfig.ts';
 import { MOVE } from './move.ts';
 import { RAISE_FCV } from './raiseFcv.ts';
 import { REPLACE } from './replace.ts';
@@ -31,6 +32,7 @@ const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
   Replace: REPLACE,
   Move: MOVE,
   RaiseFCV: RAISE_FCV,
+  ForceReconfig: FORCE_RECONFIG,
   Suspend: SUSPEND,
   Resume: RESUME,
 };

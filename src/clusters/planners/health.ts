@@ -4,6 +4,7 @@ import { isRouter, stayingMembers, wantedMembers } from '../topology.ts';
 import type { Decision } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import { type Planner, soon, verdict, wait } from './planner.ts';
+import { lostQuorum, quorumLost } from './quorum.ts';
 
 /** A running set is converged only when every member is known to be healthy (S15): what is missing is waited for by name. */
 export const planHealth: Planner = (scene) => {
@@ -13,6 +14,8 @@ export const planHealth: Planner = (scene) => {
     const members = scene.all.filter((v) => v.member.replicaSet === set.name);
     if (members.some((v) => v.database) && primaryOf(members) === null)
       decisions.push(noPrimary(scene, set, members));
+    const lost = lostQuorum(members);
+    if (lost !== null) decisions.push(quorumLost(scene, set.name, lost));
     for (const view of members) {
       if (view.database === null || isHealthy(view, members)) continue;
       const name = view.member.name;

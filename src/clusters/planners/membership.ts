@@ -151,7 +151,8 @@ function join({ state }: Scene, members: readonly MemberView[], config: ReplSetC
       v.member.stage === 'healthy' &&
       // Whose place is taken has no more business in the set.
       !members.some((other) => other.member.replacement?.of === v.member.name) &&
-      v.database?.initiated === false &&
+      // One that a forced reconfiguration left out knows so, and comes back like a new one (QRM-03).
+      (v.database?.initiated === false || stateOf(v) === 'REMOVED') &&
       rowOf(config, v.member) === undefined,
   );
   const substitute = joining.find((v) => isSubstitute(state, v.member));

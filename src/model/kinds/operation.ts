@@ -34,6 +34,17 @@ export const operationSpecSchema = z.discriminatedUnion('type', [
     version: z.string().optional().describe('Wanted version "X.Y"; by default that of the running binaries.'),
   }),
   z.strictObject({
+    type: z.literal('ForceReconfig').describe(TYPE_TEXT),
+    ...target,
+    acknowledge: z
+      .literal('LoseUnreplicatedWrites', {
+        error: 'must be LoseUnreplicatedWrites: that is what it may cost',
+      })
+      .describe(
+        'Writes that only the lost members hold are lost; say that you know: LoseUnreplicatedWrites.',
+      ),
+  }),
+  z.strictObject({
     type: z.literal('Backup').describe(TYPE_TEXT),
     ...target,
     backup: nameText('orders-1').describe('Name of the Backup object.'),
