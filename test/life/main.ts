@@ -1,5 +1,5 @@
 /**
- * `npm run life -- [--rounds N] [--seed S] [--calm] [--only NAME]`: the changes of a replica set's life, one after the
+ * `npm run life -- [--sharded] [--rounds N] [--seed S] [--calm] [--only NAME]`: the changes of a database's life, one after the
  * other, on real processes under a client that writes with majority concern all the while. In each of them the control
  * plane is killed at a random moment (not with --calm). Each must end as it would have without, with every acknowledged
  * write there. Ends with a line of numbers: the longest pause of writes, and that of a bare stepDown in the same run.
@@ -17,6 +17,8 @@ import { MajorityWriter } from '../support/writer.ts';
 export interface LifeOptions {
   readonly rounds: number;
   readonly seed: number;
+  /** A sharded cluster instead of a replica set. */
+  readonly sharded: boolean;
   /** Nobody is killed. */
   readonly calm: boolean;
   /** Names of changes; all of them when empty. */
@@ -62,6 +64,27 @@ const CHANGES: readonly Change[] = [
   { name: 'rotate TLS', operation: { type: 'RotateTLS' } },
   { name: 'rotate users', operation: { type: 'RotateUsers' } },
 ];
+
+const SHARDED_CHANGES: readonly Change[] = [
+  { name: 'add a shard', spec: { shardCount: 3 } },
+  { name: 'grow shards', spec: { mongodsPerShardCount: 5 } },
+  { name: 'cache', spec: { resources: { memory: '2Gi' } } },
+  { name: 'restart', operation: { type: 'Restart' } },
+  { name: 'replace a config server', operation: { type: 'Replace', member: 'first' } },
+  { name: 'upgrade', spec: { version: NEW } },
+  { name: 'raise FCV', operation: { type: 'RaiseFCV' } },
+  { name: 'rotate TLS', operation: { type: 'RotateTLS' } },
+  { name: 'rotate users', operation: { type: 'RotateUsers' } },
+];
+
+const SHARDED: Readonly<Record<string, unknown>> = {
+  type: 'ShardedCluster',
+  members: undefined,
+  shardCount: 2,
+  mongodsPerShardCount: 3,
+  configServerCount: 3,
+  mongosCount: 2,
+};
 
 /** Plays the rounds; throws at the first change that does not end as it must. */
 export async function life(options: LifeOptions): Promise<LifeResult> {
@@ -118,6 +141,7 @@ class Round {
     this.#name = name;
     this.#options = options;
     this.#totals = totals;
+    if (options.sharded) this.#spec = { ...this.#spec, ...SHARDED };
   }
 
   async play(): Promise<void> {
@@ -126,8 +150,9 @@ class Round {
     await this.#stack.apply(user(this.#name));
     await this.#stack.untilReady(this.#name);
     await this.#stack.untilPhase(`${this.#name}-app`, 'Ready', 'default', 'mongodbusers');
-    await this.#stepDown();
-    for (const change of CHANGES)
+    if (!this.#options.sharded) await this.#stepDown();
+    const changes = this.#options.sharded ? SHARDED_CHANGES : CHANGES;
+    for (const change of changes)
       if (only.length === 0 || only.includes(change.name)) await this.#change(change);
     await this.#stack.server.api.request('DELETE', `/api/v1/namespaces/default/mongodb/${this.#name}`);
     await this.#stack.server.api.request(
@@ -238,7 +263,8 @@ class Round {
 
   async #firstMember(): Promise<string> {
     const { members } = await this.#stack.status(this.#name);
-    return String(members?.[0]?.name);
+    const role = this.#options.sharded ? 'config' : 'replica';
+    return String(members?.find((m) => m['role'] === role)?.name);
   }
 
   async #killTheControlPlane(): Promise<number> {
@@ -268,9 +294,17 @@ class Round {
     );
   }
 
+  #members(): number {
+    const count = (key: string, usual = 0): number => Number(this.#spec[key] ?? usual);
+    if (!this.#options.sharded) return count('members', 3);
+    return (
+      count('shardCount') * count('mongodsPerShardCount') + count('configServerCount') + count('mongosCount')
+    );
+  }
+
   /** The end state is that of the spec, with as many processes as members and everything active. */
   async #verify(change: Change, ready: ApiObject): Promise<void> {
-    const wanted = Number(this.#spec['members'] ?? 3);
+    const wanted = this.#members();
     const status = ready.status as {
       members: { name: string; stage: string; version: string; tlsMode: string }[];
       featureCompatibilityVersion: string;
@@ -300,10 +334,13 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       rounds: { type: 'string', default: '1' },
       seed: { type: 'string', default: '1' },
       calm: { type: 'boolean', default: false },
+      sharded: { type: 'boolean', default: false },
       only: { type: 'string', multiple: true, default: [] },
     },
   });
-  const { rounds, seed, calm, only } = values;
+  const { rounds, seed, calm, only, sharded } = values;
   const say = (line: string): void => console.log(line);
-  console.log(JSON.stringify(await life({ rounds: Number(rounds), seed: Number(seed), calm, only, say })));
+  console.log(
+    JSON.stringify(await life({ rounds: Number(rounds), seed: Number(seed), calm, only, sharded, say })),
+  );
 }
