@@ -12,6 +12,7 @@ import { squat } from './foreign.ts';
 import { type Mutation, NO_MUTATION } from './mutation.ts';
 import type { Violation } from './narrator.ts';
 import { People } from './people.ts';
+import { Reached } from './reached.ts';
 import { drawScenario, type Scenario } from './scenario.ts';
 import type { Stage } from './stage.ts';
 import { Storm } from './storm.ts';
@@ -45,6 +46,8 @@ export interface RunResult {
   readonly events: number;
   /** Reasons of blocks that stood at the end. */
   readonly blocks: readonly string[];
+  /** Words of the product's closed sets that were met, `Reason Creating` for example. */
+  readonly words: readonly string[];
 }
 
 export interface RunOptions {
@@ -67,12 +70,14 @@ export async function runSeed(seed: number, options: RunOptions = {}): Promise<R
     millis: timeline.now - BEGIN,
     events: timeline.count,
     blocks: run.blocks,
+    words: [...run.reached.words].sort(),
   };
 }
 
 class Run {
   readonly stage: Stage;
   blocks: readonly string[] = [];
+  readonly reached = new Reached();
   #effects = 0;
   /** When anybody changed anything for the last time, hands in databases included. */
   #lastWish: Millis = BEGIN;
@@ -98,6 +103,7 @@ class Run {
       downAsked: new Map(),
     };
     for (const checker of Object.values(CHECKERS)) world.watch(checker(this.stage));
+    world.watch(this.reached);
     world.watch({ deed: () => this.#effects++, second: () => this.#noteWishes() });
     this.#schedule();
   }

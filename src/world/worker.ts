@@ -19,22 +19,23 @@ export interface Played {
   readonly millis: number;
   readonly events: number;
   readonly blocks: readonly string[];
+  readonly words: readonly string[];
 }
 
 async function play({ seed, mutant }: Order): Promise<Played> {
   const planted = MUTANTS.find(({ name }) => name === mutant);
   const result = await runSeed(seed, planted === undefined ? {} : { mutation: planted.make() });
-  const { digest, millis, events, blocks } = result;
+  const { digest, millis, events, blocks, words } = result;
   const broken = result.violation;
   const violation = broken === null ? null : { invariant: broken.invariant, message: broken.message };
-  return { seed, digest, millis, events, blocks, violation };
+  return { seed, digest, millis, events, blocks, words, violation };
 }
 
 /** The world itself broke: as bad as any invariant, and no reason to stop the other seeds. */
 function fallen(seed: number, failure: unknown): Played {
   const message = `WORLD: ${failure instanceof Error ? failure.stack : String(failure)}`;
   const violation = { invariant: 'WORLD', message };
-  return { seed, digest: '0', millis: 0, events: 0, blocks: [], violation };
+  return { seed, digest: '0', millis: 0, events: 0, blocks: [], words: [], violation };
 }
 
 parentPort?.on('message', async (order: Order) => {
