@@ -132,21 +132,38 @@ export class Desk {
 
   /** Another topology, or another reading of it: locks go to the components of the same names. */
   replaceFleet(fleet: Fleet): void {
+    const changed = [...this.#changed];
     const book = this.book();
+    // Its locks stay behind in the old fleet, which nobody uses any more.
+    this.#locks.clear();
+    this.#overlaid.clear();
+    this.#forget();
+    this.#fleet = fleet;
+    this.#taken = new Tally(fleet.groupIds.length);
+    this.#load(book);
+    for (const id of changed) this.#changed.add(id);
+  }
+
+  /** What the store has counts, whatever this desk has made up since. */
+  replaceBook(book: Book): void {
+    for (const locks of [...this.#locks.values(), ...this.#overlaid.values()]) {
+      for (const [item, ref] of locks) this.#fleet.unlock(item, ref);
+    }
+    this.#locks.clear();
+    this.#overlaid.clear();
+    this.#forget();
+    this.#load(book);
+  }
+
+  #forget(): void {
     this.#entries.clear();
     this.#byUid.clear();
     this.#permissions.clear();
-    this.#locks.clear();
     this.#waiting.clear();
-    this.#overlaid.clear();
+    this.#evicting.clear();
     this.#stale.clear();
     this.#overlay = Number.NEGATIVE_INFINITY;
     this.#earliest = Number.POSITIVE_INFINITY;
-    this.#fleet = fleet;
-    this.#taken = new Tally(fleet.groupIds.length);
-    const changed = [...this.#changed];
-    this.#load(book);
-    for (const id of changed) this.#changed.add(id);
   }
 
   configure(options: DeskOptions): void {

@@ -26,6 +26,7 @@ export * from './documents.ts';
 export { Fleet, type Item, type LockRef } from './fleet.ts';
 export * from './fleetSpec.ts';
 export * from './limits.ts';
+export * from './managed.ts';
 export { resolve } from './resolve.ts';
 export * from './tasks.ts';
 export * from './topology.ts';

@@ -1,0 +1,303 @@
+import { afterEach, expect, test } from 'vitest';
+import type { Store } from '../engine/ports.ts';
+import { ManualClock } from '../engine/testing/clock.ts';
+import type { Action, MemberAsk, TaskReply, TaskSpec } from '../maintenance/index.ts';
+import { openMemoryStore } from '../store/memory.ts';
+import { memoryDisk } from '../store/memory-tables.ts';
+import { Authority } from './authority.ts';
+import { PlayedFleet, playedSet, quiet } from './testing/played.ts';
+
+const MINUTE = 60_000;
+const HOSTS = ['h0', 'h1', 'h2'];
+const opened: Authority[] = [];
+afterEach(async () => {
+  for (const authority of opened.splice(0)) await authority.close();
+});
+
+interface Stage {
+  readonly clock: ManualClock;
+  readonly source: PlayedFleet;
+  readonly store: Store;
+  another(store?: Store): Promise<Authority>;
+}
+
+function stage(): Stage {
+  const clock = new ManualClock(0);
+  const disk = memoryDisk();
+  const store = openMemoryStore({ clock, disk });
+  const source = new PlayedFleet({ a: playedSet('a', HOSTS), b: playedSet('b', HOSTS) });
+  const another = async (of: Store = store): Promise<Authority> => {
+    const authority = new Authority({ store: of, clock, log: quiet, source });
+    await authority.open();
+    opened.push(authority);
+    return authority;
+  };
+  return { clock, source, store, another };
+}
+
+const host = (name: string, minutes = 10): Action => ({
+  type: 'lock',
+  scope: { kind: 'host', host: name },
+  duration: minutes * MINUTE,
+});
+const task = (uid: string, hosts: readonly string[], more: Partial<TaskSpec> = {}): TaskSpec => ({
+  uid,
+  owner: 'eve',
+  description: 'kernel',
+  mode: 'strong',
+  priority: 0,
+  dryRun: false,
+  maxInFlight: 0,
+  groups: hosts.map((h) => [host(h)]),
+  ...more,
+});
+const states = (reply: TaskReply): readonly string[] =>
+  reply.groups.flat().map((a) => `${(a.action.scope as { host: string }).host} ${a.status}`);
+const member = (node: string, more: Partial<MemberAsk> = {}): MemberAsk => ({
+  id: `cluster/${node}`,
+  node: `default/${node}`,
+  holder: 'MongoDB default/a',
+  why: 'restart',
+  priority: 0,
+  mode: 'strong',
+  duration: 5 * MINUTE,
+  ...more,
+});
+
+test('C1.6 tasks, locks and their order survive a restart of the authority', async () => {
+  const { another, store } = stage();
+  const first = await another();
+  await first.create(task('t', ['h0', 'h1']), undefined);
+  await first.create(task('u', ['h2'], { owner: 'bob' }), undefined);
+  const before = [await first.get('t'), await first.get('u'), await first.list('')];
+  await first.close();
+  const second = await another();
+  expect([await second.get('t'), await second.get('u'), await second.list('')]).toEqual(before);
+  expect(states(await second.get('t'))).toEqual(['h0 PERFORMED', 'h1 PENDING']);
+  const { items } = await store.list({ kind: 'MaintenanceTask' });
+  expect(items.map((o) => [o.metadata.name, (o.status as { phase: string }).phase])).toEqual([
+    ['t', 'Reconciling'],
+    ['u', 'Pending'],
+  ]);
+});
+
+test('C1.6 S13 two authorities on one store never both grant', async () => {
+  const { another } = stage();
+  const [one, two] = [await another(), await another()];
+  const replies = await Promise.all([
+    one.create(task('t', ['h0']), undefined),
+    two.create(task('u', ['h1']), undefined),
+    one.create(task('v', ['h2']), undefined),
+  ]);
+  expect(replies.flatMap(states).filter((s) => s.endsWith('PERFORMED'))).toHaveLength(1);
+  const wishes = await Promise.all([
+    one.acquire(member('a-0')),
+    two.acquire(member('a-1')),
+    two.acquire(member('a-2')),
+  ]);
+  expect(wishes.filter((w) => w.kind === 'granted')).toEqual([]);
+  await Promise.all(['t', 'u', 'v'].map((uid, i) => (i === 1 ? two : one).drop(uid)));
+  const again = await Promise.all([
+    one.acquire(member('a-0')),
+    two.acquire(member('a-1')),
+    two.acquire(member('a-2')),
+  ]);
+  expect(again.filter((w) => w.kind === 'granted')).toHaveLength(1);
+});
+
+test('C1.6 the same identity given to two authorities at once makes one task', async () => {
+  const { another } = stage();
+  const [one, two] = [await another(), await another()];
+  const replies = await Promise.all([
+    one.create(task('t', ['h0']), undefined),
+    two.create(task('t', ['h1']), undefined),
+  ]);
+  expect(replies.map((r) => r.status).sort()).toEqual(['BAD_REQUEST', 'SUCCESS']);
+  expect(await one.list('')).toEqual(['t']);
+});
+
+test('C1.5 a task that is refused for good leaves nothing behind, and its identity is free', async () => {
+  const { another, store } = stage();
+  const authority = await another();
+  const bad = await authority.create(task('t', ['nowhere']), undefined);
+  expect([bad.status, bad.issues]).toEqual(['BAD_REQUEST', ['there is no host nowhere']]);
+  expect((await store.list({ kind: 'MaintenanceTask' })).items).toEqual([]);
+  expect((await authority.create(task('t', ['h0']), undefined)).status).toBe('SUCCESS');
+});
+
+test('C1.3 a deadline that passes frees its host by itself, and the pending rest stays', async () => {
+  const { another, clock } = stage();
+  const authority = await another();
+  await authority.create(task('t', ['h0', 'h1']), undefined);
+  await clock.advance(11 * MINUTE);
+  expect(states(await authority.get('t'))).toEqual(['h1 PENDING']);
+  expect(states(await authority.refresh('t'))).toEqual(['h1 PERFORMED']);
+  await authority.complete((await authority.get('t')).groups.flat().map((a) => a.id ?? ''));
+  expect(await authority.list('')).toEqual([]);
+});
+
+test('C3.2 S2 the engine waits for a person with that reason, and a person for the engine', async () => {
+  const { another } = stage();
+  const authority = await another();
+  await authority.create(task('t', ['h0']), undefined);
+  const refused = await authority.acquire(member('a-1'));
+  expect(refused).toMatchObject({ kind: 'refused', refusal: { reason: 'WouldLoseMajority' } });
+  expect(refused.kind === 'refused' && refused.refusal.message).toContain('task t (owner eve)');
+  await authority.drop('t');
+  expect((await authority.acquire(member('a-1'))).kind).toBe('granted');
+  const reply = await authority.create(task('u', ['h0']), undefined);
+  expect(reply.groups[0]?.[0]?.details).toContain('locked by belay-p-');
+  expect(reply.groups[0]?.[0]?.details).toContain('task hold:cluster/a-1');
+  await authority.release('cluster/a-1');
+  expect(states(await authority.refresh('u'))).toEqual(['h0 PERFORMED']);
+});
+
+test('C3.2 a wish of the engine that nobody repeats is given up and holds nobody back', async () => {
+  const { another, clock } = stage();
+  const authority = await another();
+  await authority.create(task('t', ['h0']), undefined);
+  await authority.acquire(member('a-1', { priority: -10 }));
+  await authority.drop('t');
+  expect(states(await authority.create(task('u', ['h1']), undefined))).toEqual(['h1 PENDING']);
+  await clock.advance(3 * MINUTE);
+  expect(states(await authority.refresh('u'))).toEqual(['h1 PERFORMED']);
+});
+
+test('L2 a wish that waits writes next to nothing while it is repeated', async () => {
+  const { another, store, clock } = stage();
+  const authority = await another();
+  await authority.create(task('t', ['h0']), undefined);
+  await authority.acquire(member('a-1'));
+  const writes = store.writes;
+  for (let i = 0; i < 20; i++) {
+    await clock.advance(1_000);
+    await authority.acquire(member('a-1'));
+  }
+  expect(store.writes).toBe(writes);
+});
+
+test('C5.3 what the fleet reports counts at once, up and down', async () => {
+  const { another, source } = stage();
+  const authority = await another();
+  source.setNode('a', 'default/a-2', 'down');
+  expect(states(await authority.create(task('t', ['h0']), undefined))).toEqual(['h0 PENDING']);
+  source.setNode('a', 'default/a-2', 'up');
+  expect(states(await authority.refresh('t'))).toEqual(['h0 PERFORMED']);
+});
+
+test('MNT-28 a database that comes and goes takes its members along; locks of others stay', async () => {
+  const { another, source } = stage();
+  const authority = await another();
+  await authority.create(task('t', ['h0']), undefined);
+  source.set('c', playedSet('c', HOSTS));
+  expect(states(await authority.create(task('u', ['h1']), undefined))).toEqual(['h1 PENDING']);
+  source.set('a', { nodes: [] });
+  source.set('b', { nodes: [] });
+  source.set('c', { nodes: [], hosts: HOSTS });
+  expect(states(await authority.refresh('u'))).toEqual(['h1 PERFORMED']);
+});
+
+test('C1 a document that was applied is decided on; deleting it gives everything back', async () => {
+  const { another, store, clock } = stage();
+  const authority = await another();
+  const spec = {
+    mode: 'strong',
+    priority: 0,
+    reason: '',
+    maxInFlight: 0,
+    owner: 'carol',
+    groups: [{ actions: [{ type: 'lock', scope: { host: 'h0' }, duration: '10m' }] }],
+  };
+  const key = { kind: 'MaintenanceTask', namespace: 'default', name: 'by-hand' };
+  await store.create({ ...key, spec });
+  await clock.advance(1);
+  expect(states(await authority.get('by-hand'))).toEqual(['h0 PERFORMED']);
+  expect(states(await authority.create(task('u', ['h1']), undefined))).toEqual(['h1 PENDING']);
+  await store.update(key, { delete: true });
+  await clock.advance(1);
+  expect(states(await authority.refresh('u'))).toEqual(['h1 PERFORMED']);
+  await store.create({
+    ...key,
+    name: 'hopeless',
+    spec: { ...spec, groups: [{ actions: [{ type: 'lock', scope: { host: 'x' }, duration: '1m' }] }] },
+  });
+  await clock.advance(1);
+  expect((await store.get({ ...key, name: 'hopeless' }))?.status).toMatchObject({
+    phase: 'Failed',
+    message: 'there is no host x',
+  });
+});
+
+test('MNT-01 S16 force is recorded with who and why', async () => {
+  const { another, store } = stage();
+  const authority = await another();
+  await authority.create(
+    task('t', ['h0', 'h1'], { mode: 'force', description: 'fire in the rack' }),
+    undefined,
+  );
+  const events = await store.events({ limit: 10 });
+  expect(events.map((e) => [e.type, e.reason, e.message])).toEqual([
+    ['Warning', 'MaintenanceForced', 'eve took host h0, host h1 in mode force (fire in the rack)'],
+  ]);
+});
+
+test('S10 S13 a store that fails in the middle of a decision leaves the truth of the store', async () => {
+  const { another, store } = stage();
+  let broken = true;
+  const failing = new Proxy(store, {
+    get: (target, name) => {
+      if (name === 'commit' && broken) return () => Promise.reject(new Error('disk full'));
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const authority = await another(failing);
+  await expect(authority.create(task('t', ['h0']), undefined)).rejects.toThrow('disk full');
+  broken = false;
+  expect(states(await authority.create(task('u', ['h1']), undefined))).not.toEqual([]);
+  const granted = (await authority.hosts()).flatMap((h) => h.holders.map((x) => `${h.host} ${x.task}`));
+  expect(new Set(granted.map((g) => g.split(' ')[1])).size).toBe(1);
+});
+
+test('C6.4 hosts show state, holder, deadline, who waits, and what to be careful about', async () => {
+  const { another, source, clock } = stage();
+  source.set('c', playedSet('c', ['h1', 'h1', 'h2']));
+  const authority = await another();
+  await authority.create(task('t', ['h0']), undefined);
+  await authority.create(task('u', ['h0'], { owner: 'bob', priority: 3 }), undefined);
+  source.setNode('a', 'default/a-0', 'down');
+  const [h0, h1] = await authority.hosts();
+  expect(h0).toMatchObject({
+    host: 'h0',
+    state: 'Maintenance',
+    holders: [{ task: 't', owner: 'eve', until: 10 * MINUTE }],
+    waiting: [{ task: 'u', owner: 'bob', priority: 3 }],
+    warnings: [],
+  });
+  expect(h0?.nodes.map((n) => [n.node.name, n.state])).toEqual([
+    ['a-0', 'Maintenance'],
+    ['b-0', 'Up'],
+  ]);
+  expect(h1?.warnings).toEqual(['c-0 and c-1 of default/c are on one host and go down together']);
+  expect(authority.holderOf('default/a-0')).toEqual({ task: 't', owner: 'eve', until: 10 * MINUTE });
+  await authority.setDisabled(true);
+  await clock.advance(25 * 60 * MINUTE);
+  const [later] = await authority.hosts();
+  expect(later?.warnings).toEqual(['task u of bob was last refreshed 1 d ago: still wanted?']);
+});
+
+test('C1.5 new work can be switched off for all authorities; completing and dropping still work', async () => {
+  const { another } = stage();
+  const [one, two] = [await another(), await another()];
+  await one.create(task('t', ['h0']), undefined);
+  await one.setDisabled(true);
+  expect((await two.create(task('u', ['h1']), undefined)).status).toBe('UNAVAILABLE');
+  expect((await two.refresh('t')).status).toBe('UNAVAILABLE');
+  expect(await two.acquire(member('a-1'))).toMatchObject({
+    kind: 'refused',
+    refusal: { reason: 'Disabled' },
+  });
+  expect((await two.drop('t')).status).toBe('SUCCESS');
+  await two.setDisabled(false);
+  expect((await one.create(task('u', ['h1']), undefined)).status).toBe('SUCCESS');
+});

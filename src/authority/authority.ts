@@ -1,0 +1,405 @@
+/**
+ * The one maintenance authority at run time: durable, shared by all control planes on a store, and the only place that
+ * grants (C1.6, C3.2, S13). Decisions are made by the pure desk one at a time; each is written under a counter that two
+ * control planes cannot both move, and made anew by the one that comes second.
+ */
+import { BelayError } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import type { Clock, Log, NewEvent, Store, StoredObject } from '../engine/ports.ts';
+import {
+  type Admission,
+  admitMember,
+  BETTER,
+  type CompleteReply,
+  completeActions,
+  createTask,
+  Desk,
+  type DeskOptions,
+  dropTask,
+  type Entry,
+  Fleet,
+  getTask,
+  isHold,
+  listTasks,
+  type MemberAsk,
+  refreshTask,
+  releaseMember,
+  specDocument,
+  type TaskOptions,
+  type TaskReply,
+  type TaskSpec,
+  taskSpecOf,
+} from '../maintenance/index.ts';
+import { isDnsName } from '../model/index.ts';
+import { eventsOf } from './events.ts';
+import { LiveFleet } from './fleet.ts';
+import { Ledger, placeOf, TASK_KIND, type TaskDocument, type TaskPlace, taskKey } from './ledger.ts';
+import { ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
+import type { FleetSource } from './ports.ts';
+import { type HostView, hostViews, type NodeView, nodeViews } from './views.ts';
+
+export interface AuthorityOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly source: FleetSource;
+  readonly desk?: DeskOptions;
+}
+
+export class Authority {
+  readonly #options: AuthorityOptions;
+  readonly #ledger: Ledger;
+  readonly #live: LiveFleet;
+  readonly #abort = new AbortController();
+  readonly #listeners = new Set<() => void>();
+  #desk: Desk;
+  #disabled = false;
+  /** False: what is in memory may not be what is in the store. */
+  #loaded = false;
+  #places = new Map<string, TaskPlace>();
+  /** Names of documents this process is deciding on itself. */
+  readonly #making = new Set<string>();
+  #turn: Promise<unknown> = Promise.resolve();
+  #cancelTimer: (() => void) | null = null;
+  #following: Promise<void> = Promise.resolve();
+
+  constructor(options: AuthorityOptions) {
+    this.#options = options;
+    this.#ledger = new Ledger(options.store);
+    this.#live = new LiveFleet(options.source);
+    this.#desk = new Desk(new Fleet({ nodes: [] }), undefined, options.desk);
+  }
+
+  /** Reads what stands and follows what others do from now on. */
+  async open(): Promise<void> {
+    const { resourceVersion } = await this.#options.store.list({ kind: TASK_KIND, limit: 1 });
+    await this.#transact(() => undefined);
+    this.#following = this.#follow(resourceVersion);
+  }
+
+  async close(): Promise<void> {
+    this.#abort.abort();
+    this.#cancelTimer?.();
+    await this.#following;
+    await this.#turn.catch(() => undefined);
+  }
+
+  /** Something was granted, given back or asked for, here or elsewhere. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  // ── tasks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A new task. Nothing is left behind unless the answer is SUCCESS. An empty identity is given one. */
+  async create(asked: TaskSpec, topology: string | undefined, options: TaskOptions = {}): Promise<TaskReply> {
+    const uid = asked.uid === '' ? `task-${crypto.randomUUID()}` : asked.uid;
+    const spec = { ...asked, uid };
+    if (spec.dryRun) return this.#transact((desk, now) => createTask(desk, spec, now, options));
+    const name = isDnsName(uid) ? uid : `task-${crypto.randomUUID()}`;
+    this.#making.add(name);
+    let place: TaskPlace | null = null;
+    try {
+      return await this.#transact(async (desk, now) => {
+        const reply = createTask(desk, spec, now, options);
+        if (reply.entry === null) return reply;
+        // The object is made before the decision is written, empty: whoever sees it first decides on it, and once only.
+        place ??= await this.#place(name, specDocument(spec, topology, name));
+        if (place === null) {
+          desk.drop(reply.entry.id);
+          const issues = [`Maintenance task already exists: ${uid}`];
+          return { ...reply, status: 'BAD_REQUEST' as const, issues, groups: [], entry: null };
+        }
+        this.#places.set(reply.entry.id, place);
+        return reply;
+      }).then(async (reply) => {
+        if (reply.entry === null && place !== null) await this.#ledger.remove(taskKey(name));
+        return reply;
+      });
+    } finally {
+      this.#making.delete(name);
+    }
+  }
+
+  async #place(name: string, spec: TaskDocument): Promise<TaskPlace | null> {
+    try {
+      return await this.#ledger.place(name, spec);
+    } catch (failure) {
+      if (failure instanceof BelayError && failure.code === 'AlreadyExists') return null;
+      throw failure;
+    }
+  }
+
+  refresh(uid: string): Promise<TaskReply> {
+    return this.#transact((desk, now) => refreshTask(desk, uid, now));
+  }
+
+  get(uid: string): Promise<TaskReply> {
+    return this.#transact((desk, now) => getTask(desk, uid, now));
+  }
+
+  /** Of one owner, or of all when it is empty. The engine's own holds are no tasks. */
+  list(owner: string): Promise<readonly string[]> {
+    return this.#transact((desk, now) =>
+      listTasks(desk, owner, now).filter((uid) => !uid.startsWith('hold:')),
+    );
+  }
+
+  async drop(uid: string, options: TaskOptions = {}): Promise<TaskReply> {
+    return this.#transact((desk, now) => dropTask(desk, uid, now, options));
+  }
+
+  complete(ids: readonly string[]): Promise<CompleteReply> {
+    return this.#transact((desk, now) => completeActions(desk, ids, now));
+  }
+
+  /** How far the drain of an action is, in percent; null: it has ended. */
+  progress(id: string, percent: number | null): Promise<void> {
+    return this.#transact((desk) => desk.progress(id, percent));
+  }
+
+  /** Switches new grants off or on for everybody; what is held stays held. */
+  async setDisabled(disabled: boolean): Promise<void> {
+    await this.#transact(() => {
+      this.#disabled = disabled;
+      return undefined;
+    }, true);
+  }
+
+  /** Name of the object a task is kept in. */
+  nameOf(entry: Entry): string | null {
+    return this.#places.get(entry.id)?.key.name ?? null;
+  }
+
+  // ── the engine's own work ──────────────────────────────────────────────────────────────────────────────────────────
+
+  /**
+   * May this member be taken down now? Granted: until it is released or its deadline has passed. Refused: the wish is
+   * remembered and goes before less urgent ones, as long as it is repeated within two minutes.
+   */
+  async acquire(ask: MemberAsk): Promise<Admission> {
+    return this.#transact((desk, now) => {
+      const known = desk.task(`hold:${ask.id}`);
+      const fresh = known !== undefined && known.refreshedAt + WISH_REFRESH > now;
+      if (fresh) {
+        const tried = admitMember(desk, ask, now, { dry: true });
+        if (tried.kind === 'refused') return tried;
+      }
+      return admitMember(desk, ask, now);
+    });
+  }
+
+  /** Only asks; nothing is locked and nothing remembered. */
+  mayTake(ask: MemberAsk): Promise<Admission> {
+    return this.#transact((desk, now) => admitMember(desk, ask, now, { dry: true }));
+  }
+
+  /** The work is done, or is not wanted any more. */
+  release(id: string): Promise<void> {
+    return this.#transact((desk) => releaseMember(desk, id));
+  }
+
+  // ── views ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Every node with its holder, deadline and waiting tasks; of one topology or database when it is named. */
+  nodes(cluster?: string): Promise<readonly NodeView[]> {
+    return this.#transact((desk, now) => {
+      desk.expire(now);
+      return nodeViews(desk, this.#live.nodes(), cluster);
+    });
+  }
+
+  hosts(): Promise<readonly HostView[]> {
+    return this.#transact((desk, now) => {
+      desk.expire(now);
+      return hostViews(desk, [...this.#live.nodes()], now);
+    });
+  }
+
+  /** Who holds a node, by key; null: nobody. From memory: as this process last knew it. */
+  holderOf(
+    key: string,
+  ): { readonly task: string; readonly owner: string; readonly until: Millis | null } | null {
+    const n = this.#desk.fleet.node(key);
+    if (n === undefined) return null;
+    const now = this.#options.clock.now();
+    for (const ref of this.#desk.fleet.refs({ kind: 'node', index: n })) {
+      if (ref.kind !== 'held') continue;
+      const { deadline, owner } = ref.permission;
+      if (deadline === null || deadline > now) return { task: ref.task, owner, until: deadline };
+    }
+    return null;
+  }
+
+  /** The part of the fleet with this name, `topology/NAME` or a database's `mongodb/NAMESPACE/NAME`. */
+  part(name: string): ReturnType<LiveFleet['part']> {
+    this.#live.refresh(this.#options.clock.now());
+    return this.#live.part(name);
+  }
+
+  // ── one decision at a time ─────────────────────────────────────────────────────────────────────────────────────────
+
+  #transact<T>(work: (desk: Desk, now: Millis) => T | Promise<T>, always = false): Promise<T> {
+    const turn = this.#turn.then(() => this.#decide(work, always));
+    this.#turn = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #decide<T>(work: (desk: Desk, now: Millis) => T | Promise<T>, always: boolean): Promise<T> {
+    for (let left = ATTEMPTS; ; left--) {
+      await this.#catchUp();
+      const before = new Map([...this.#desk.entries()].map((entry) => [entry.id, entry]));
+      const disabled = this.#disabled;
+      try {
+        const result = await work(this.#desk, this.#options.clock.now());
+        await this.#write(before, always || disabled !== this.#disabled);
+        return result;
+      } catch (failure) {
+        // Whatever was decided in memory is not known to be written: only the store tells.
+        this.#loaded = false;
+        const raced = failure instanceof BelayError && failure.code === 'StateConflict';
+        if (!raced || left <= 1) throw failure;
+      }
+    }
+  }
+
+  /** Memory as the store and the source have it. */
+  async #catchUp(): Promise<void> {
+    const { clock } = this.#options;
+    if (!this.#loaded || !(await this.#ledger.isCurrent())) {
+      this.#loaded = false;
+      const loaded = await this.#ledger.load();
+      this.#live.refresh(clock.now());
+      this.#disabled = loaded.disabled;
+      this.#places = new Map(loaded.places);
+      this.#desk.replaceBook(loaded.book);
+      this.#loaded = true;
+      for (const object of loaded.undecided) this.#adoptLater(object);
+    }
+    this.#live.refresh(clock.now());
+    if (this.#desk.fleet !== this.#live.fleet) this.#desk.replaceFleet(this.#live.fleet);
+    this.#desk.configure({ disabled: this.#disabled });
+    this.#desk.takeChanges();
+  }
+
+  async #write(before: ReadonlyMap<string, Entry>, always: boolean): Promise<void> {
+    const ids = this.#desk.takeChanges();
+    const real = ids.filter((id) => before.get(id) !== this.#desk.entry(id));
+    if (real.length === 0 && !always) return;
+    const changed: { place: TaskPlace; entry: Entry | null }[] = [];
+    const events: NewEvent[] = [];
+    const now = this.#options.clock.now();
+    for (const id of real) {
+      const entry = this.#desk.entry(id) ?? null;
+      const place = this.#places.get(id);
+      if (place === undefined) continue;
+      changed.push({ place, entry });
+      events.push(...eventsOf(place, before.get(id) ?? null, entry, now));
+    }
+    const holds = [...this.#desk.entries()].filter(isHold);
+    await this.#ledger.commit(this.#desk.book(), holds, changed, events, this.#disabled);
+    for (const { place, entry } of changed) {
+      if (entry !== null) continue;
+      // Its locks are gone with the commit; that the object lingers for a moment means nothing.
+      await this.#ledger.remove(place.key);
+    }
+    for (const id of real) if (this.#desk.entry(id) === undefined) this.#places.delete(id);
+    this.#schedule();
+    for (const listener of this.#listeners) listener();
+  }
+
+  // ── time and others ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #schedule(): void {
+    this.#cancelTimer?.();
+    const { clock } = this.#options;
+    const wishes = [...this.#desk.entries()].filter((e) => isHold(e) && e.held.length === 0);
+    const next = Math.min(this.#desk.nextDeadline, ...wishes.map((e) => e.refreshedAt + WISH_PATIENCE));
+    if (!Number.isFinite(next)) return;
+    this.#cancelTimer = clock.at(Math.max(next, clock.now()), () => this.#sweep());
+  }
+
+  /** Deadlines that have passed and wishes nobody repeats. */
+  #sweep(): void {
+    if (this.#abort.signal.aborted) return;
+    const swept = this.#transact((desk, now) => {
+      desk.expire(now);
+      for (const entry of [...desk.entries()]) {
+        const idle = isHold(entry) && entry.held.length === 0 && entry.refreshedAt + WISH_PATIENCE <= now;
+        if (idle) desk.drop(entry.id);
+      }
+    });
+    swept.then(
+      () => this.#schedule(),
+      (failure) => {
+        this.#options.log.warn('maintenance deadlines could not be written', { failure: String(failure) });
+        const { clock } = this.#options;
+        this.#cancelTimer = clock.at(clock.now() + SWEEP_RETRY, () => this.#sweep());
+      },
+    );
+  }
+
+  /** Documents that come by another way than `create` are decided on; such that go take their locks with them. */
+  async #follow(since: string): Promise<void> {
+    const { signal } = this.#abort;
+    let from: string | undefined = since;
+    while (!signal.aborted) {
+      try {
+        for await (const { type, object } of this.#options.store.watch({
+          kinds: [TASK_KIND],
+          ...(from === undefined ? {} : { since: from }),
+          signal,
+        })) {
+          from = object.metadata.resourceVersion;
+          if (type === 'DELETED') await this.#gone(object);
+          else if (object.status === null) this.#adoptLater(object);
+        }
+      } catch (failure) {
+        if (signal.aborted) return;
+        this.#options.log.warn('the feed of maintenance tasks broke', { failure: String(failure) });
+        from = undefined;
+        this.#loaded = false;
+        await new Promise<void>((resolve) => {
+          this.#options.clock.at(this.#options.clock.now() + SWEEP_RETRY, resolve);
+          signal.addEventListener('abort', () => resolve(), { once: true });
+        });
+      }
+    }
+  }
+
+  async #gone(object: StoredObject): Promise<void> {
+    const id = [...this.#places].find(([, place]) => place.uid === object.metadata.uid)?.[0];
+    if (id === undefined) return;
+    await this.#transact((desk) => desk.drop(id)).catch((failure) => {
+      this.#loaded = false;
+      this.#options.log.warn('a dropped task could not be forgotten yet', { failure: String(failure) });
+    });
+  }
+
+  #adoptLater(object: StoredObject): void {
+    const { name } = object.metadata;
+    if (this.#making.has(name)) return;
+    this.#making.add(name);
+    this.adopt(object)
+      .catch((failure) =>
+        this.#options.log.warn('a task could not be decided on', { name, failure: String(failure) }),
+      )
+      .finally(() => this.#making.delete(name));
+  }
+
+  /** Decides on a document that somebody has applied. One that can never be granted says so in its status and stays. */
+  async adopt(object: StoredObject): Promise<TaskReply | null> {
+    const spec = object.spec as TaskDocument;
+    const name = object.metadata.name;
+    return this.#transact(async (desk, now) => {
+      const current = await this.#options.store.get(taskKey(name));
+      if (current === null || current.status !== null || current.metadata.uid !== object.metadata.uid)
+        return null;
+      const reply = createTask(desk, taskSpecOf(name, spec, 'unknown'), now, { compat: BETTER });
+      if (reply.entry === null) await this.#ledger.refuse(object, reply.issues.join('; '));
+      else this.#places.set(reply.entry.id, placeOf(object));
+      return reply;
+    });
+  }
+}

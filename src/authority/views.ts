@@ -1,0 +1,147 @@
+/** Nodes and hosts as people look at them: state, holder, deadline, who waits, and what to be careful about (C6.4). */
+import { DAY, formatDuration, type Millis } from '../base/units.ts';
+import { type Desk, type NodeSpec, resolve } from '../maintenance/index.ts';
+
+/** A task that has waited or been held for so long is probably forgotten. */
+const STALE: Millis = DAY;
+
+export interface Holder {
+  readonly task: string;
+  readonly owner: string;
+  readonly permission: string;
+  readonly until: Millis | null;
+}
+
+export interface NodeView {
+  readonly node: NodeSpec;
+  /** `Maintenance`: locked and not up, so nobody has to worry; `Up` may be locked as well. */
+  readonly state: 'Up' | 'Down' | 'Unknown' | 'Maintenance';
+  readonly holders: readonly Holder[];
+}
+
+export interface HostView {
+  readonly host: string;
+  readonly nodes: readonly NodeView[];
+  readonly state: 'Up' | 'Down' | 'Partly' | 'Maintenance' | 'Empty';
+  readonly holders: readonly Holder[];
+  /** Tasks that wait for this host or something on it. */
+  readonly waiting: readonly { readonly task: string; readonly owner: string; readonly priority: number }[];
+  readonly warnings: readonly string[];
+}
+
+const STATES = { up: 'Up', down: 'Down', unknown: 'Unknown' } as const;
+
+export function nodeViews(desk: Desk, nodes: Iterable<NodeSpec>, cluster?: string): readonly NodeView[] {
+  const views: NodeView[] = [];
+  for (const node of nodes) {
+    if (node.host === '' || (cluster !== undefined && node.cluster !== cluster)) continue;
+    views.push(nodeView(desk, node));
+  }
+  return views;
+}
+
+function nodeView(desk: Desk, node: NodeSpec): NodeView {
+  const n = desk.fleet.node(node.key);
+  const refs = n === undefined ? [] : desk.fleet.refs({ kind: 'node', index: n });
+  const holders = refs.flatMap((ref): readonly Holder[] =>
+    ref.kind === 'held'
+      ? [
+          {
+            task: ref.task,
+            owner: ref.permission.owner,
+            permission: ref.permission.id,
+            until: ref.permission.deadline,
+          },
+        ]
+      : [],
+  );
+  const state = holders.length > 0 && node.state !== 'up' ? 'Maintenance' : STATES[node.state];
+  return { node, state, holders };
+}
+
+export function hostViews(desk: Desk, nodes: readonly NodeSpec[], now: Millis): readonly HostView[] {
+  const byHost = new Map<string, NodeSpec[]>([...desk.fleet.hosts()].map((host) => [host, []]));
+  for (const node of nodes) byHost.get(node.host)?.push(node);
+  const waiting = waitingByHost(desk);
+  return [...byHost]
+    .map(([host, there]) => hostView(desk, host, there, waiting.get(host) ?? [], now))
+    .sort((a, b) => (a.host < b.host ? -1 : 1));
+}
+
+function hostView(
+  desk: Desk,
+  host: string,
+  nodes: readonly NodeSpec[],
+  waiting: HostView['waiting'],
+  now: Millis,
+): HostView {
+  const views = nodes.map((node) => nodeView(desk, node));
+  const holders = new Map(views.flatMap((v) => v.holders).map((h) => [h.permission, h]));
+  const up = views.filter((v) => v.node.state === 'up').length;
+  const maintenance = views.length > 0 && views.every((v) => v.holders.length > 0);
+  const state =
+    views.length === 0
+      ? 'Empty'
+      : maintenance
+        ? 'Maintenance'
+        : up === views.length
+          ? 'Up'
+          : up === 0
+            ? 'Down'
+            : 'Partly';
+  const warnings = [...coLocation(desk, nodes), ...stale(desk, [...holders.values()], waiting, now)];
+  return { host, nodes: views, state, holders: [...holders.values()], waiting, warnings };
+}
+
+/** Two members of one set on one machine fall together. */
+function coLocation(desk: Desk, nodes: readonly NodeSpec[]): readonly string[] {
+  const bySet = new Map<string, string[]>();
+  for (const node of nodes) {
+    const n = desk.fleet.node(node.key);
+    const set = n === undefined ? undefined : desk.fleet.setOf(n)?.spec.key;
+    if (set === undefined) continue;
+    const names = bySet.get(set);
+    if (names === undefined) bySet.set(set, [node.name]);
+    else names.push(node.name);
+  }
+  return [...bySet]
+    .filter(([, names]) => names.length > 1)
+    .map(([set, names]) => `${names.join(' and ')} of ${set} are on one host and go down together`);
+}
+
+function stale(
+  desk: Desk,
+  holders: readonly Holder[],
+  waiting: HostView['waiting'],
+  now: Millis,
+): readonly string[] {
+  const tasks = new Set([...holders, ...waiting].map((h) => h.task));
+  return [...tasks].flatMap((uid) => {
+    const entry = desk.task(uid);
+    if (entry === undefined || now - entry.refreshedAt < STALE) return [];
+    return [
+      `task ${uid} of ${entry.owner} was last refreshed ${formatDuration(now - entry.refreshedAt)} ago: still wanted?`,
+    ];
+  });
+}
+
+function waitingByHost(desk: Desk): ReadonlyMap<string, HostView['waiting'][number][]> {
+  const found = new Map<string, HostView['waiting'][number][]>();
+  for (const entry of desk.entries()) {
+    const row = { task: entry.uid ?? entry.id, owner: entry.owner, priority: entry.priority };
+    const hosts = new Set<string>();
+    for (const { action } of entry.pending) {
+      const target = resolve(desk.fleet, action);
+      if (action.scope.kind === 'host') hosts.add(action.scope.host);
+      if (target.kind === 'nodes') for (const n of target.nodes) hosts.add(desk.fleet.nodes[n]?.host ?? '');
+      if (target.kind === 'disks')
+        for (const d of target.disks) hosts.add(desk.fleet.nodes[desk.fleet.diskNode[d] ?? 0]?.host ?? '');
+    }
+    for (const host of hosts) {
+      const rows = found.get(host);
+      if (rows === undefined) found.set(host, [row]);
+      else rows.push(row);
+    }
+  }
+  return found;
+}
