@@ -159,3 +159,40 @@ async function inTheOpen(): Promise<readonly string[]> {
   expect(logs.length).toBeGreaterThan(3);
   return [...logs, ...args, ...answers];
 }
+
+test(
+  'S12 TLS-02 the certificate authority is replaced: everybody trusts both, then everything is the new one’s, then the old one is gone; nothing restarts',
+  async () => {
+    const processes = [...stack.mongods()].sort();
+    const bundle = async (): Promise<string> =>
+      (await stack.server.api.get<{ caPem: string }>('/api/v1/ca')).caPem;
+    const old = await bundle();
+    const introduced = await stack.belay(['rotate', 'ca', '--timeout', '3m']);
+    expect([introduced.code, introduced.out]).toEqual([0, expect.stringContaining('--clients-updated')]);
+    const both = await bundle();
+    expect(both.startsWith(old)).toBe(true);
+    // A client with the old bundle alone still connects; from here on one needs both.
+    const early = await stack.connect('live', 'live-app', { ca: old });
+    await early.close();
+    const updated = await stack.connect('live', 'live-app');
+    const done = await stack.belay(['rotate', 'ca', '--clients-updated', '--timeout', '3m']);
+    expect([done.code, done.out]).toEqual([
+      0,
+      expect.stringContaining('one certificate authority is trusted'),
+    ]);
+    const now = await bundle();
+    expect([both.includes(now), now.includes(old.trim())]).toEqual([true, false]);
+    expect(await updated.db('live').collection('writes').countDocuments()).toBeGreaterThan(0);
+    await updated.close();
+    const fresh = await stack.connect('live', 'live-app', { ca: now });
+    await fresh.close();
+    const late = stack.connect('live', 'live-app', { ca: old, serverSelectionTimeoutMS: 3_000 });
+    await expect(late).rejects.toThrow(/certificate/);
+    expect([...stack.mongods()].sort()).toEqual(processes);
+    // Agents come back with what they have now.
+    stack.agents.get('local')?.kill('SIGKILL');
+    await stack.startAgent('local');
+    await stack.untilReady('live');
+  },
+  LONG,
+);

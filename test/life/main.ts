@@ -42,6 +42,9 @@ const NEW = '8.0.32-14';
 /** Kills fall into this long after a change was asked for. */
 const KILL_WINDOW_MILLIS = 2_500;
 
+/** Twenty members, one after the other, on a busy machine. */
+const PATIENCE_MILLIS = 400_000;
+
 /** One change: what is asked for, and how it looks when it is done. */
 interface Change {
   readonly name: string;
@@ -89,6 +92,7 @@ const SHARDED: Readonly<Record<string, unknown>> = {
 /** Plays the rounds; throws at the first change that does not end as it must. */
 export async function life(options: LifeOptions): Promise<LifeResult> {
   const stack = await Stack.start({ agents: [] });
+  stack.patience = PATIENCE_MILLIS;
   const totals: Totals = { changes: 0, kills: 0, acknowledged: 0, stepDown: 0, gaps: {} };
   try {
     await stack.startAgent('local', { binDir: severalVersions(stack) });
@@ -264,7 +268,7 @@ class Round {
   async #firstMember(): Promise<string> {
     const { members } = await this.#stack.status(this.#name);
     const role = this.#options.sharded ? 'config' : 'replica';
-    return String(members?.find((m) => m['role'] === role)?.name);
+    return String(members?.find((m) => (m as { role?: string }).role === role)?.name);
   }
 
   async #killTheControlPlane(): Promise<number> {

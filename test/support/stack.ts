@@ -54,6 +54,8 @@ export class Stack {
   readonly #firstPort = 10_000 + 20 * randomInt(1_000);
   readonly #joined = new Map<string, string>();
   readonly #ports = new Map<string, { api: number; agents: number }>();
+  /** How long a wait may take; more where many members change one after the other. */
+  patience = PATIENCE;
   server!: Server;
   agents = new Map<string, ChildProcess>();
 
@@ -252,7 +254,7 @@ export class Stack {
   async until(
     condition: () => Promise<boolean> | boolean,
     what: string | (() => string),
-    patience = PATIENCE,
+    patience = this.patience,
   ): Promise<void> {
     const end = Date.now() + patience;
     while (!(await condition())) {
