@@ -5,12 +5,12 @@ export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';
 export { advance } from './learn.ts';
 export * from './limits.ts';
-export { OPERATION_TYPES, operationRefusal } from './operations/index.ts';
+export { OPERATION_TYPES, operationRefusal, operationWait } from './operations/index.ts';
 export { loginsNow } from './operations/rotateUsers.ts';
 export { operationStatus } from './operations/status.ts';
 export { plan } from './plan.ts';
 export { oldestVersion, systemUsersHash, userHash } from './planners/users.ts';
-export { type Preview, type PreviewStep, preview } from './preview.ts';
+export { foresee, type Preview, type PreviewStep, preview } from './preview.ts';
 export type * from './snapshot.ts';
 export {
   activatedSnapshot,

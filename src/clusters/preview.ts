@@ -16,8 +16,11 @@ import type {
 import { guard } from './guard.ts';
 import { configOf, views } from './interpret.ts';
 import { advance } from './learn.ts';
+import { RETRY_CAP } from './limits.ts';
 import { plan } from './plan.ts';
 import { systemUsersHash } from './planners/users.ts';
+import { recovered } from './previewRecovery.ts';
+import { type PreviewVotes, votesOf } from './previewVotes.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
 import { applyOutcome, memberOf, startStep } from './state.ts';
 import { hostPort, isRouter, memberHost, serviceHostname } from './topology.ts';
@@ -29,9 +32,11 @@ import type {
   Observed,
   ObservedMember,
   Placement,
+  Plan,
   State,
   Step,
   StepOutcome,
+  WaitReason,
 } from './types.ts';
 
 /** One line of a plan. */
@@ -43,12 +48,16 @@ export interface PreviewStep {
   /** What is down while it runs, in words. */
   readonly impact: string;
   readonly reason: string;
+  /** Votes before and while it is done; null: they stay. */
+  readonly votes: PreviewVotes | null;
 }
 
 export interface Preview {
   readonly steps: readonly PreviewStep[];
   /** What stands in the way of going on; empty when the plan reaches its goal. */
   readonly refusals: readonly { readonly by: BlockReason; readonly detail: string; readonly fix: string }[];
+  /** What it waits for: before the first step, or after the last when the goal is not reached. */
+  readonly waits: readonly { readonly on: WaitReason; readonly detail: string }[];
   readonly converges: boolean;
 }
 
@@ -57,8 +66,8 @@ const MAX_ROUNDS = 200;
 
 /** All steps from this reading to the goal. */
 export function preview(observed: Observed, desired: Desired, state: State, now: Millis): Preview {
-  const { steps, refusals, converges } = foresee(observed, desired, state, now);
-  return { steps, refusals, converges };
+  const { steps, refusals, waits, converges } = foresee(observed, desired, state, now);
+  return { steps, refusals, waits, converges };
 }
 
 /** The same, with the world and the record as they would be in the end. */
@@ -73,6 +82,7 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
   // A running cluster has no need to list its services; the model's are what its own steps make and remove.
   let model: Model = { observed: { ...observed, services: observed.services ?? [] }, state, initiated: {} };
   let at = now;
+  let before: Preview['waits'] = [];
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const known = advance(model.state, desired, model.observed, at);
     const next = plan(model.observed, desired, known, at);
@@ -82,6 +92,14 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
       at += 1000;
       continue;
     }
+    // What is waited for comes, once: the plan goes on as if it had, and says so.
+    const well = next.act === null && before.length === 0 ? afterWaits(next, model.observed, known) : null;
+    if (well !== null) {
+      before = waitsOf(next);
+      model = { ...model, observed: well, state: known };
+      at += RETRY_CAP;
+      continue;
+    }
     if (next.act === null) {
       const refusals = next.blocks.map((b) => ({ by: b.by, detail: b.detail, fix: b.fix }));
       return {
@@ -89,18 +107,29 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
         state: known,
         steps,
         refusals,
+        waits: before.length > 0 ? before : waitsOf(next),
         converges: next.converged || (desired.suspend && next.waits.length === 0 && refusals.length === 0),
       };
     }
-    steps.push(line(steps.length + 1, next.act, known));
-    if (next.act.steps.some((s) => s.kind === 'forget'))
-      return { observed: model.observed, state: known, steps, refusals: [], converges: true };
-    model = perform({ ...model, state: known }, next.act, desired, at);
+    if (next.act.steps.some((s) => s.kind === 'forget')) {
+      steps.push({ ...line(steps.length + 1, next.act, known), votes: null });
+      return { observed: model.observed, state: known, steps, refusals: [], waits: before, converges: true };
+    }
+    const earlier = { ...model, state: known };
+    model = perform(earlier, next.act, desired, at);
+    const votes = votesOf(next.act.steps, earlier, model);
+    steps.push({ ...line(steps.length + 1, next.act, known), votes });
     desired = next.act.steps.reduce(wantedAfter, desired);
     at += 1000;
   }
   check(false, 'L2', `a plan of more than ${MAX_ROUNDS} rounds`);
 }
+
+const waitsOf = (next: Plan): Preview['waits'] => next.waits.map(({ on, detail }) => ({ on, detail }));
+
+/** Null: nothing is waited for, a person or the spec is needed, or nobody tells what the set is like. */
+const afterWaits = (next: Plan, observed: Observed, state: State): Observed | null =>
+  next.waits.length === 0 || next.blocks.length > 0 || next.converged ? null : recovered(observed, state);
 
 /** An operation may change the document, and with it what is wanted from then on. */
 const wantedAfter = (desired: Desired, step: Step): Desired =>
@@ -115,7 +144,11 @@ interface Model {
   readonly initiated: Readonly<Record<string, ReplSetConfig>>;
 }
 
-function line(number: number, act: Extract<Decision, { kind: 'act' }>, state: State): PreviewStep {
+function line(
+  number: number,
+  act: Extract<Decision, { kind: 'act' }>,
+  state: State,
+): Omit<PreviewStep, 'votes'> {
   const first = act.steps[0] as Step;
   return {
     number,

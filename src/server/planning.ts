@@ -1,7 +1,8 @@
 /** `?dryRun=plan`: the production planner over a reading of now, nothing written. */
-import { preview } from '../clusters/index.ts';
+import { foresee, operationWait, type Preview, preview } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { ApiDeps } from './deps.ts';
+import { durationsOf, kindOf } from './durations.ts';
 import type { Applied } from './objects.ts';
 import { type AdmittedOperation, sceneOf } from './operationDocuments.ts';
 
@@ -68,14 +69,21 @@ export async function planOperation(deps: ApiDeps, { operation, cluster }: Admit
     cancelRequested: false,
   };
   const asked = { ...observed, requests: [...observed.requests, request] };
+  const { observed: end, state: then, ...seen } = foresee(asked, desired, state, now);
+  const over = then.ended.find((e) => e.uid === request.uid);
+  const why =
+    over === undefined ? (operationWait({ state: then, desired, observed: end, now }, request) ?? '') : '';
+  const waits = why === '' ? seen.waits : [{ on: 'OperationInProgress', detail: why }, ...seen.waits];
   return {
     kind: operation.kind,
     namespace: operation.metadata.namespace,
     name: operation.metadata.name,
+    about: `${operation.spec.type} of ${cluster.metadata.namespace}/${cluster.metadata.name}`,
     generation: { from: null, to: 1 },
     changes: [],
     warnings: [],
-    ...preview(asked, desired, state, now),
+    ...(await withDurations(deps, cluster.metadata.uid, { ...seen, waits } as Preview)),
+    converges: over?.state === 'Succeeded' && seen.converges,
   };
 }
 
@@ -91,8 +99,21 @@ async function previewOf(
   const uid = current?.metadata.uid ?? 'new';
   const metadata = { ...object.metadata, uid, generation, annotations: object.metadata.annotations };
   const { observed, desired, state, now } = await sceneOf(deps, { ...object, metadata });
-  return { ...preview(observed, desired, state, now) };
+  return withDurations(deps, uid, preview(observed, desired, state, now));
 }
+
+/** The plan with what each step is expected to take, by the median of earlier ones here; null: there is none to judge by. */
+async function withDurations(deps: ApiDeps, uid: string, seen: Preview): Promise<Json> {
+  const known = durationsOf(await deps.store.journal({ clusterUid: uid, limit: JOURNAL_ROWS }));
+  const steps = seen.steps.map((step) => ({
+    ...step,
+    expected: known.get(kindOf(step.verb, step.detail)) ?? null,
+  }));
+  return { ...seen, steps };
+}
+
+/** All that is kept of one cluster. */
+const JOURNAL_ROWS = 500;
 
 /** Leaves that differ, with their paths. */
 export function differences(

@@ -93,7 +93,8 @@ export function drawFaults(rng: Rng, context: FaultContext): readonly Fault[] {
   return faults.sort((a, b) => a.at - b.at);
 }
 
-const KINDS: readonly FaultKind['kind'][] = [
+/** Every kind of misfortune that is drawn by itself. */
+export const KINDS: readonly FaultKind['kind'][] = [
   'hostCrash',
   'agentCrash',
   'processKill',

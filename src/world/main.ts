@@ -1,10 +1,13 @@
 /**
  * `npm run sim -- --seed N [--seeds K] [--minutes M] [--workers W] [--mutant NAME] [--story]`: plays seeds on all cores,
- * prints progress, and for the first failing seed its story and how to play it again.
+ * prints progress, and for the first failing seed its story and how to play it again. `--reached FILE` writes down which
+ * reasons and codes were met in how many seeds; `--pages` writes docs/mutants.md and docs/reasons.md and plays nothing.
  */
+import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { MUTANTS } from './mutants/index.ts';
+import { writePages } from './pages.ts';
 import { runSeed } from './run.ts';
 import { Thread } from './threads.ts';
 import type { Played } from './worker.ts';
@@ -17,6 +20,8 @@ const { values } = parseArgs({
     workers: { type: 'string', default: String(availableParallelism()) },
     mutant: { type: 'string' },
     story: { type: 'boolean', default: false },
+    reached: { type: 'string' },
+    pages: { type: 'boolean', default: false },
   },
 });
 
@@ -26,7 +31,8 @@ const startedAt = performance.now();
 const seconds = (): number => (performance.now() - startedAt) / 1000;
 const until = values.minutes === undefined ? Number.POSITIVE_INFINITY : Number(values.minutes) * 60;
 
-if (count === 1) await playOne(first);
+if (values.pages) writePages();
+else if (count === 1) await playOne(first);
 else await playMany();
 
 async function playOne(seed: number): Promise<void> {
@@ -53,6 +59,7 @@ async function playMany(): Promise<void> {
   const failed: Played[] = [];
   const totals = { played: 0, virtual: 0, events: 0, digest: 0 };
   const blocks = new Map<string, number>();
+  const words = new Map<string, number>();
   const take = (): number | null => (next < first + count && seconds() < until ? next++ : null);
   const progress = setInterval(() => console.log(line(totals, failed.length)), 10_000);
   const finished = Array.from({ length: Number(values.workers) }, () =>
@@ -63,6 +70,7 @@ async function playMany(): Promise<void> {
       // Independent of the order in which seeds end.
       totals.digest = (totals.digest ^ Number.parseInt(played.digest, 16)) >>> 0;
       for (const block of played.blocks) blocks.set(block, (blocks.get(block) ?? 0) + 1);
+      for (const word of played.words) words.set(word, (words.get(word) ?? 0) + 1);
       if (played.violation === null) return;
       failed.push(played);
       if (failed.length <= 20) console.log(`seed ${played.seed}: ${played.violation.message}`);
@@ -74,6 +82,10 @@ async function playMany(): Promise<void> {
   console.log(`digest of all: ${totals.digest.toString(16)}`);
   const reached = [...blocks].sort((a, b) => b[1] - a[1]).map(([reason, times]) => `${reason} ${times}`);
   console.log(`truthfully blocked at the end: ${reached.join(', ') || 'none'}`);
+  if (values.reached !== undefined) {
+    const names = Object.fromEntries([...words].sort(([a], [b]) => (a < b ? -1 : 1)));
+    writeFileSync(values.reached, `${JSON.stringify({ seeds: totals.played, names }, null, 2)}\n`);
+  }
   if (failed.length > 0) await report(failed);
 }
 

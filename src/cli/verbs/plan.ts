@@ -1,4 +1,5 @@
 import { BelayError } from '../../base/error.ts';
+import { formatDuration } from '../../base/units.ts';
 import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
@@ -10,6 +11,8 @@ export interface PlanAnswer {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
+  /** Of an operation: what it does to what. */
+  readonly about?: string;
   readonly generation: { readonly from: number | null; readonly to: number | null };
   readonly changes: readonly { readonly path: string; readonly from: unknown; readonly to: unknown }[];
   readonly steps: readonly {
@@ -19,10 +22,20 @@ export interface PlanAnswer {
     readonly detail: string;
     readonly impact: string;
     readonly reason: string;
+    /** Votes of the set before and while it is done. */
+    readonly votes?: { readonly before: VotesRow; readonly after: VotesRow } | null;
+    /** The median of earlier steps here; null: there is none. Not given for what only stores something. */
+    readonly expected?: { readonly millis: number; readonly of: number } | null;
   }[];
   readonly refusals: readonly { readonly by: string; readonly detail: string; readonly fix: string }[];
   readonly warnings: readonly { readonly path: string; readonly message: string }[];
+  readonly waits?: readonly { readonly on: string; readonly detail: string }[];
   readonly converges: boolean;
+}
+interface VotesRow {
+  readonly voters: number;
+  readonly healthyVoters: number;
+  readonly needed: number;
 }
 
 /** `belay plan -f FILE`: every step, before anything is touched. Exit 0 nothing to do, 10 changes, 4 refused. */
@@ -89,7 +102,8 @@ export async function showPlans(
 ): Promise<void> {
   await print(context, answers);
   if (refused || answers.some((a) => a.refusals.length > 0)) throw new Exit(EXIT.refused);
-  if (answers.some((a) => a.steps.length + a.changes.length > 0)) throw new Exit(EXIT.changes);
+  if (answers.some((a) => a.steps.length + a.changes.length + (a.waits ?? []).length > 0))
+    throw new Exit(EXIT.changes);
 }
 
 async function print(context: Context, answers: readonly PlanAnswer[]): Promise<void> {
@@ -118,7 +132,7 @@ export function planText(answer: PlanAnswer, quiet = false): string {
   const { from, to } = answer.generation;
   if (answer.name === '') return 'nothing to do: this document has no meaning here';
   const generation = from === null ? 'new' : from === to ? `generation ${to}` : `generation ${from} → ${to}`;
-  const lines = [`${answer.kind} ${answer.namespace}/${answer.name}   ${generation}`];
+  const lines = [answer.about ?? `${answer.kind} ${answer.namespace}/${answer.name}   ${generation}`];
   const widest = Math.max(0, ...answer.changes.map((c) => c.path.length));
   for (const { path, from, to } of answer.changes)
     lines.push(`  ${path.padEnd(widest)}   ${shown(from)} → ${shown(to)}`);
@@ -129,21 +143,54 @@ export function planText(answer: PlanAnswer, quiet = false): string {
   if (steps.length > 0) lines.push('');
   for (const s of steps)
     lines.push(
-      `${String(s.number).padStart(2)}  ${s.verb.padEnd(verb)}  ${s.at.padEnd(targets)}   ${s.detail}   ${s.impact}`,
+      `${String(s.number).padStart(2)}  ${s.verb.padEnd(verb)}  ${s.at.padEnd(targets)}   ${[s.detail, ...votesText(s), s.impact, ...expectedText(s)].join('   ')}`,
     );
   lines.push(...ending(answer));
   return lines.join('\n');
 }
 
 function ending(answer: PlanAnswer): readonly string[] {
-  const { steps, refusals, changes } = answer;
+  const { steps, refusals, changes, waits = [] } = answer;
   const lines: string[] = [];
   for (const refusal of refusals)
     lines.push('', `refused  ${refusal.by}: ${refusal.detail}`, `         ${refusal.fix}`);
-  if (steps.length === 0 && refusals.length === 0)
+  if (steps.length === 0 && refusals.length === 0 && waits.length === 0)
     return [changes.length === 0 ? 'nothing to do' : 'nothing to do but to remember the change'];
-  if (steps.length > 0) lines.push('', `${times(steps.length, 'step')}, ${effectOf(steps)}.`);
+  if (steps.length > 0)
+    lines.push('', `${times(steps.length, 'step')}, ${effectOf(steps)}.`, ...durationLines(steps));
+  if (waits.length > 0) lines.push('');
+  for (const { on, detail } of waits) lines.push(`waits    ${on}: ${detail}`);
   return lines;
+}
+
+type StepRow = PlanAnswer['steps'][number];
+
+/** `healthy voters 3 → 2 of 3, needs 2`. Where votes change the step's own words say it. */
+function votesText({ votes }: StepRow): readonly string[] {
+  if (votes === undefined || votes === null) return [];
+  const { before, after } = votes;
+  if (before.voters !== after.voters) return [];
+  return [
+    `healthy voters ${before.healthyVoters} → ${after.healthyVoters} of ${after.voters}, needs ${after.needed}`,
+  ];
+}
+
+const expectedText = ({ expected }: StepRow): readonly string[] =>
+  expected === undefined || expected === null
+    ? []
+    : [`~${formatDuration(expected.millis)} (${times(expected.of, 'earlier one')})`];
+
+/** What all of it takes, as far as there is something to judge by; of what there is none. */
+function durationLines(steps: readonly StepRow[]): readonly string[] {
+  const judged = steps.filter((s) => s.expected !== undefined);
+  if (judged.length === 0) return [];
+  const unknown = [...new Set(judged.filter((s) => s.expected === null).map((s) => s.verb))];
+  const known = judged.flatMap((s) => s.expected?.millis ?? []);
+  const total = formatDuration(known.reduce((sum, millis) => sum + millis, 0));
+  if (known.length === 0) return ['How long it takes is not known: nothing like it was done here before.'];
+  return unknown.length === 0
+    ? [`About ${total}, by earlier steps here.`]
+    : [`About ${total} by earlier steps here; of ${unknown.join(', ')} there is none to judge by.`];
 }
 
 const times = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;

@@ -171,6 +171,10 @@ export function operationProgress(
 const isSuspension = ({ spec }: OperationRequest): boolean =>
   spec.type === 'Suspend' || spec.type === 'Resume';
 
+/** As `operationWaitsFor`, for those who have no views yet. */
+export const operationWait = (scene: Omit<Scene, 'all'>, request: OperationRequest): string | null =>
+  operationWaitsFor({ ...scene, all: views(scene.state, scene.observed) }, request);
+
 /** Why a request does not run now, in one sentence; null when it runs or may. */
 export function operationWaitsFor(scene: Scene, request: OperationRequest): string | null {
   const { state, desired } = scene;

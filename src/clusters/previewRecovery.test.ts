@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { desired } from './fixtures.ts';
+import { Play } from './play.ts';
+import { preview } from './preview.ts';
+
+const reloads = (
+  set: Play,
+  want = desired({ generation: 2, mongodConfig: { net: { compression: 'x' } } }),
+) => {
+  const { steps, waits, converges } = preview(set.reading(), want, set.state, 1000);
+  return {
+    steps: steps.map((s) => `${s.verb} ${s.targets.join()}`),
+    waits: waits.map((w) => w.on),
+    converges,
+  };
+};
+
+test('while a member is down the plan says what it waits for, and every step from then on', () => {
+  const set = new Play(desired());
+  const well = reloads(set);
+  expect(well).toMatchObject({ waits: [], converges: true });
+  set.states[1] = null;
+  const down = reloads(set);
+  expect(down.waits).toContain('WouldLoseMajority');
+  expect(down.steps).toEqual(well.steps);
+});
+
+test('what needs a person is no wait: the plan ends there', () => {
+  const set = new Play(desired({ version: '7.0.43-23' }));
+  set.fcv = '6.0';
+  const want = desired({ version: '8.0.32-14', generation: 2 });
+  const { steps, refusals, waits } = preview(set.reading(), want, set.state, 0);
+  expect({ steps, waits, refused: refusals.map((r) => r.by) }).toEqual({
+    steps: [],
+    waits: [],
+    refused: ['FcvTooOld'],
+  });
+});

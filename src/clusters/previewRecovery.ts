@@ -1,0 +1,79 @@
+/** The world as it will be when what is waited for has come: so that a plan can be read to its end while a member is down. */
+import type { DatabaseFacts, MemberFacts, ReplSetConfig } from './facts.ts';
+import { configOf, primaryOf, views } from './interpret.ts';
+import { isRouter, memberHost } from './topology.ts';
+import type { MemberState, Observed, ObservedMember, State } from './types.ts';
+
+type Reachable = Extract<DatabaseFacts, { kind: 'reachable' }>;
+
+/** Every member of each set is up, in the set and caught up. Null: nobody tells what its set is like. */
+export function recovered(observed: Observed, state: State): Observed | null {
+  let members = observed.members;
+  for (const { name } of state.replicaSets) {
+    const well = wellSet(members, { ...observed, members }, state, name);
+    if (well === null) return null;
+    members = well;
+  }
+  return { ...observed, members };
+}
+
+function wellSet(
+  members: readonly ObservedMember[],
+  observed: Observed,
+  state: State,
+  set: string,
+): readonly ObservedMember[] | null {
+  const all = views(state, observed).filter((v) => v.member.replicaSet === set && !isRouter(v.member));
+  const config = configOf(all);
+  const one = (primaryOf(all) ?? all.find((v) => v.database?.initiated === true))?.database ?? null;
+  if (config === null || one === null) return null;
+  const inSet = all.filter((v) => config.members.some((row) => row.host === memberHost(v.member)));
+  const leader = (primaryOf(all) ?? inSet.find((v) => v.facts !== null) ?? inSet[0])?.member;
+  if (leader === undefined) return null;
+  return members.map((m): ObservedMember => {
+    const member = inSet.find((v) => v.member.name === m.name)?.member;
+    if (member === undefined || member.serviceId === null || member.activated === null) return m;
+    return {
+      ...m,
+      connected: true,
+      observedAt: observed.at,
+      facts: well(m.facts, member, leader, { one, config }),
+    };
+  });
+}
+
+function well(
+  facts: MemberFacts | null,
+  member: MemberState,
+  leader: MemberState,
+  { one, config }: { readonly one: Reachable; readonly config: ReplSetConfig },
+): MemberFacts {
+  const leads = member.name === leader.name;
+  const state = leads ? 'PRIMARY' : 'SECONDARY';
+  const own = facts?.database?.kind === 'reachable' ? facts.database : one;
+  return {
+    serviceId: member.serviceId ?? member.name,
+    certificate: null,
+    volume: null,
+    ...facts,
+    configVersion: member.activated?.configVersion ?? 0,
+    configError: null,
+    process: { kind: 'running', pid: 1, since: 0, adopted: false },
+    database: {
+      ...own,
+      binaryVersion: member.deployedVersion ?? own.binaryVersion,
+      state,
+      writablePrimary: leads,
+      primary: memberHost(leader),
+      config,
+      peers: config.members.map((row) => ({
+        id: row._id,
+        host: row.host,
+        state: row.host === memberHost(leader) ? 'PRIMARY' : 'SECONDARY',
+        healthy: true,
+        lagMillis: 0,
+        message: null,
+      })),
+    },
+  };
+}

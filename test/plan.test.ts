@@ -1,0 +1,254 @@
+/** `belay plan` says what then happens: each change is planned, applied, and compared with the journal. */
+import { mkdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { objectPath } from '../src/cli/client.ts';
+import { statusOf } from '../src/cli/rows.ts';
+import type { PlanAnswer } from '../src/cli/verbs/plan.ts';
+import { replicaSet } from './support/documents.ts';
+import { LONG, SIMULATOR_BIN, Stack } from './support/stack.ts';
+
+const OLD = '7.0.43-23';
+const NEW = '8.0.32-14';
+const spec: Record<string, unknown> = { version: OLD, security: { tls: { mode: 'requireTLS' } } };
+let stack: Stack;
+
+beforeAll(async () => {
+  // Stopping takes 15 s as with the real one; nothing here is about that.
+  stack = await Stack.start({ agents: [], env: { BELAY_SIM_SHUTDOWN_MILLIS: '200' } });
+  const bin = path.join(stack.dir, 'bin');
+  for (const version of [OLD, NEW]) {
+    mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
+    symlinkSync(path.join(SIMULATOR_BIN, 'mongod'), path.join(bin, version, 'bin', 'mongod'));
+  }
+  await stack.startAgent('local', { binDir: bin });
+  await stack.apply(replicaSet('plan', spec));
+  await stack.untilReady('plan');
+}, LONG);
+afterAll(() => stack?.stop(), LONG);
+
+interface Entry {
+  readonly step: string;
+  readonly target: string;
+  readonly at: number;
+  readonly detail: { readonly member?: string; readonly change?: string };
+  readonly outcome: { readonly kind: string } | null;
+}
+
+async function journal(): Promise<readonly Entry[]> {
+  const { items } = await stack.server.api.get<{ items: readonly Entry[] }>(
+    '/api/v1/namespaces/default/mongodb/plan/operations',
+    { limit: '1000' },
+  );
+  return items.filter((entry) => entry.outcome?.kind === 'done');
+}
+
+/** Members that are let in by one reconfiguration or by several: when each was there is the world's choice. */
+const joins = (change: string): readonly string[] | null => {
+  const [, members] = /^(.*) join without vote/.exec(change) ?? [];
+  return members === undefined ? null : members.split(', ').map((member) => `join ${member}`);
+};
+
+/** New members are made side by side, members that have left are removed side by side: which is quicker is the world's choice. */
+const SIDE_BY_SIDE = ['import', 'deploy', 'publish', 'join', 'deleteRuntime', 'deleteVolume'];
+const rank = (line: string): number => SIDE_BY_SIDE.indexOf(line.split(' ')[0] as string);
+
+/** The lines with each stretch of such steps in one order. */
+function story(lines: readonly string[]): readonly string[] {
+  const told: string[] = [];
+  let stretch: string[] = [];
+  const flush = (): void => {
+    told.push(...stretch.toSorted((a, b) => rank(a) - rank(b) || a.localeCompare(b)));
+    stretch = [];
+  };
+  for (const line of lines) {
+    if (rank(line) >= 0) stretch.push(line);
+    else {
+      flush();
+      told.push(line);
+    }
+  }
+  flush();
+  return told;
+}
+
+/** `reload plan-2`, one line for each thing that is touched, those of one step in the order of their names. */
+const planned = (plan: PlanAnswer): readonly string[] =>
+  story(
+    plan.steps.flatMap(
+      (step) => joins(step.detail) ?? step.targets.map((target) => `${step.verb} ${target}`).sort(),
+    ),
+  );
+
+/** What was done after the first entries, in the same form: steps of one moment and kind are one. */
+function done(all: readonly Entry[], before: number): readonly string[] {
+  const groups: string[][] = [];
+  let last: Entry | null = null;
+  for (const entry of all.slice(before)) {
+    const joined = joins(entry.detail.change ?? '');
+    const line = `${entry.step} ${entry.detail.member ?? entry.target}`;
+    if (joined !== null) groups.push([...joined]);
+    else if (last !== null && last.at === entry.at && last.step === entry.step) groups.at(-1)?.push(line);
+    else groups.push([line]);
+    last = entry;
+  }
+  return story(groups.flatMap((group) => group.sort()));
+}
+
+/** Nothing is left to be done. */
+const settled = (): Promise<void> =>
+  stack.until(
+    async () => {
+      const query = { dryRun: 'plan' };
+      const body = replicaSet('plan', spec);
+      const plan = await stack.server.api.request<PlanAnswer>('POST', '/api/v1/apply', { body, query });
+      return plan.converges && plan.steps.length === 0;
+    },
+    'nothing to do',
+    LONG / 2,
+  );
+
+/** Plans the document, applies it, and gives both stories. */
+async function change(fields: Readonly<Record<string, unknown>>) {
+  Object.assign(spec, fields);
+  const document = replicaSet('plan', spec);
+  const plan = await stack.server.api.request<PlanAnswer>('POST', '/api/v1/apply', {
+    body: document,
+    query: { dryRun: 'plan' },
+  });
+  const before = (await journal()).length;
+  await stack.apply(document);
+  await stack.untilReady('plan');
+  await settled();
+  return { plan, said: planned(plan), did: done(await journal(), before) };
+}
+
+/** The same for an operation. */
+async function operate(wish: Readonly<Record<string, unknown>>) {
+  const body = { spec: { mongodbResourceRef: { name: 'plan' }, ...wish } };
+  const at = objectPath('operations', 'default');
+  const plan = await stack.server.api.request<PlanAnswer>('POST', at, { body, query: { dryRun: 'plan' } });
+  const before = (await journal()).length;
+  const { metadata } = await stack.server.api.request<{ metadata: { name: string } }>('POST', at, { body });
+  await stack.until(
+    async () => {
+      const object = await stack.object('operations', metadata.name);
+      return object !== null && statusOf(object).finishedAt !== undefined;
+    },
+    `end of ${metadata.name}`,
+    LONG / 2,
+  );
+  await settled();
+  const state = statusOf((await stack.object('operations', metadata.name)) as never).state;
+  return { plan, state, said: planned(plan), did: done(await journal(), before) };
+}
+
+test(
+  'A13.2 a restart goes as its plan says, and later plans know how long restarts take here',
+  async () => {
+    const { plan, state, said, did } = await operate({ type: 'Restart' });
+    expect(did).toEqual(said);
+    expect({ state, said }).toEqual({
+      state: 'Succeeded',
+      said: ['reload plan-2', 'reload plan-1', 'stepDown plan-0', 'reload plan-0'],
+    });
+    expect(plan.converges).toBe(true);
+    expect(plan.steps[0]?.votes).toMatchObject({
+      before: { voters: 3, healthyVoters: 3, needed: 2 },
+      after: { voters: 3, healthyVoters: 2, needed: 2 },
+    });
+    expect(plan.steps.map((step) => step.expected)).toEqual([null, null, null, null]);
+    const again = await stack.belay(['restart', 'plan', '--plan']);
+    expect(again.code).toBe(10);
+    expect(again.out).toMatch(
+      /healthy voters 3 → 2 of 3, needs 2 {3}1 member restarts {3}~.* s \(2 earlier ones\)/,
+    );
+    expect(again.out).toContain('by earlier steps here');
+  },
+  LONG,
+);
+
+test(
+  'A9.1 a changed configuration goes as its plan says',
+  async () => {
+    const { said, did } = await change({
+      additionalMongodConfig: { operationProfiling: { slowOpThresholdMs: 250 } },
+    });
+    expect(did).toEqual(said);
+    expect(said.filter((line) => line.startsWith('reload'))).toHaveLength(3);
+  },
+  LONG,
+);
+
+test(
+  'A8.1 A8.5 an upgrade and the raised FCV go as their plans say',
+  async () => {
+    const { said, did } = await change({ version: NEW });
+    expect(did).toEqual(said);
+    expect(said.filter((line) => line.startsWith('upgrade'))).toHaveLength(3);
+    const raised = await operate({ type: 'RaiseFCV' });
+    expect(raised.did).toEqual(raised.said);
+    expect(raised.said).toEqual(['setFcv plan']);
+  },
+  LONG,
+);
+
+test(
+  'A9.3 TLS off: the same steps, each phase on every member before the next; who leads after an election is the set’s choice',
+  async () => {
+    const { said, did } = await change({ security: { tls: { mode: 'disabled' } } });
+    const phases = (lines: readonly string[]) => {
+      const reloads = lines.filter((line) => line.startsWith('reload'));
+      return [0, 3, 6].map((at) => reloads.slice(at, at + 3).toSorted());
+    };
+    expect(phases(did)).toEqual(phases(said));
+    expect(did.filter((line) => line.startsWith('stepDown'))).toHaveLength(3);
+    expect(did.toSorted()).toEqual(said.toSorted());
+  },
+  LONG,
+);
+
+test(
+  'A6.3 A6.4 3 → 5 → 3 goes as its plan says',
+  async () => {
+    const more = await change({ members: 5 });
+    expect(more.did).toEqual(more.said);
+    const votes = more.plan.steps.flatMap((step) => step.votes ?? []);
+    expect(votes.map(({ before, after }) => [before.voters, after.voters])).toEqual([
+      [3, 4],
+      [4, 5],
+    ]);
+    const fewer = await change({ members: 3 });
+    expect(fewer.did).toEqual(fewer.said);
+  },
+  LONG,
+);
+
+test(
+  'A13.3 a replacement goes as its plan says',
+  async () => {
+    const { state, said, did } = await operate({ type: 'Replace', member: 'plan-1' });
+    expect(did).toEqual(said);
+    expect(state).toBe('Succeeded');
+  },
+  LONG,
+);
+
+test(
+  'A14.2 suspending and resuming go as their plans say; what waits says so in its plan',
+  async () => {
+    spec['suspend'] = true;
+    const down = await operate({ type: 'Suspend' });
+    expect(down.did).toEqual(down.said);
+    const restart = await stack.belay(['restart', 'plan', '--plan']);
+    expect({ code: restart.code, out: restart.out }).toMatchObject({
+      code: 10,
+      out: expect.stringContaining('waits    OperationInProgress: the cluster is suspended'),
+    });
+    spec['suspend'] = false;
+    const up = await operate({ type: 'Resume' });
+    expect(up.did).toEqual(up.said);
+    await stack.untilReady('plan');
+  },
+  LONG,
+);
