@@ -157,18 +157,21 @@ export class Catalog {
     this.#writeConcern = null;
   }
 
-  /** The write concern of commands that give none, where the cluster has one. */
+  /** The write concern of commands that give none, where the cluster has one. A known one holds until it was read again. */
   async writeConcern(): Promise<Document | undefined> {
     const known = this.#writeConcern;
-    if (known !== null && performance.now() - known.at < SETTINGS_AGE) return known.value;
-    try {
-      const [found] = await this.read(SETTINGS, { _id: 'ReadWriteConcernDefaults' });
-      this.#writeConcern = { value: found?.['defaultWriteConcern'], at: performance.now() };
-    } catch (failure) {
-      // Without config servers what was last read still holds.
-      if (known === null) throw failure;
-      this.#writeConcern = { value: known.value, at: performance.now() };
+    if (known === null) return this.#readWriteConcern();
+    if (performance.now() - known.at >= SETTINGS_AGE) {
+      this.#writeConcern = { ...known, at: performance.now() };
+      void this.#readWriteConcern().catch(() => undefined);
     }
-    return this.#writeConcern?.value;
+    return known.value;
+  }
+
+  async #readWriteConcern(): Promise<Document | undefined> {
+    const [found] = await this.read(SETTINGS, { _id: 'ReadWriteConcernDefaults' });
+    const value: Document | undefined = found?.['defaultWriteConcern'];
+    this.#writeConcern = { value, at: performance.now() };
+    return value;
   }
 }

@@ -10,7 +10,7 @@ const FAST = {
 };
 
 /** Primaries are looked for so long before a command fails. */
-const SELECT = ['--setParameter', 'defaultFindReplicaSetHostTimeoutMS=3000'];
+const SELECT = ['--setParameter', 'defaultFindReplicaSetHostTimeoutMS=1500'];
 
 /** A member that can be killed and started again on the same port and folder. */
 export class Member {
