@@ -20,8 +20,10 @@ export function votesOf(steps: readonly Step[], before: Moment, after: Moment): 
   const replicaSet = setOf(steps, before.state);
   if (replicaSet === null) return null;
   const was = quorum(before, replicaSet);
-  const is = steps.some(takesDown) ? without(steps, before, replicaSet, was) : quorum(after, replicaSet);
-  const same = was.voters === is.voters && was.healthyVoters === is.healthyVoters;
+  const down = steps.some(takesDown);
+  const is = down ? without(steps, before, replicaSet, was) : quorum(after, replicaSet);
+  // Who is well changes by itself too; that is no step's doing.
+  const same = down ? was.healthyVoters === is.healthyVoters : was.voters === is.voters;
   return same ? null : { replicaSet, before: was, after: is };
 }
 

@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
 import { desired } from '../fixtures.ts';
 import { guard } from '../guard.ts';
+import { advance } from '../learn.ts';
+import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import type { OperationRequest } from '../types.ts';
+import { applyOutcome } from '../state.ts';
+import type { OperationRequest, Step } from '../types.ts';
+import { operationStatus } from './status.ts';
 
 const asked = (version?: string): OperationRequest => ({
   uid: 'op-1',
@@ -74,6 +78,24 @@ test('S7 an upgrade that waits for the FCV of the old series gets it by the oper
   expect(told.slice(0, 2)).toEqual(['setFcv 7.0', 'upgrade orders-2']);
   expect(told.at(-1)).toBe('converged');
   expect(set.fcv).toBe('7.0');
+});
+
+test('A3.1 A13.1 a refused try shows in the status: how often, and when it is tried again', () => {
+  const set = play('8.0.32-14', '7.0');
+  const refuse = (step: Step): void => {
+    const outcome = { kind: 'failed', code: 'Busy', message: 'an index is built', retry: 'later' } as const;
+    set.state = applyOutcome(set.state, step, 's1', outcome, set.now);
+  };
+  set.state = advance(set.state, set.desired, set.reading(), set.now);
+  refuse({ kind: 'setFcv', replicaSet: 'orders', via: 'orders-0', version: '8.0' });
+  const scene = { observed: set.reading(), desired: set.desired, state: set.state, now: set.now + 1 };
+  const decided = plan(scene.observed, scene.desired, scene.state, scene.now);
+  expect(operationStatus(asked(), { ...scene, plan: decided })).toMatchObject({
+    state: 'Running',
+    message: 'setFcv of orders failed once: an index is built',
+    attempts: 1,
+    nextTryAt: '1970-01-01T00:00:01.000Z',
+  });
 });
 
 test('S7 the guard refuses when a binary is another or unknown, and when nobody asks any more', () => {

@@ -1,7 +1,15 @@
 import type { Operation } from '../../model/index.ts';
 import { views } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
-import type { Desired, Observed, OperationRequest, Plan, RunningOperation, State } from '../types.ts';
+import type {
+  Decision,
+  Desired,
+  Observed,
+  OperationRequest,
+  Plan,
+  RunningOperation,
+  State,
+} from '../types.ts';
 import { operationProgress, operationWaitsFor } from './index.ts';
 
 export type OperationStatus = NonNullable<Operation['status']>;
@@ -77,7 +85,15 @@ function running(
     completedMembers: [...completed],
     ...(current === undefined ? {} : { currentMember: current }),
     progressPercent: told.percent ?? share,
+    ...nextTry(state, held),
     cancellable: told.keeps === null,
     startedAt: text(startedAt),
   };
+}
+
+/** When a step that failed is tried again, and how often it failed; nothing while none waits for that. */
+function nextTry(state: State, held: Decision | undefined): Pick<OperationStatus, 'attempts' | 'nextTryAt'> {
+  if (held?.kind !== 'wait' || held.on !== 'Backoff') return {};
+  const retry = state.retries.find((r) => r.nextTryAt === held.until);
+  return retry === undefined ? {} : { attempts: retry.failures, nextTryAt: text(retry.nextTryAt) };
 }
