@@ -11,6 +11,7 @@ export { operationStatus } from './operations/status.ts';
 export { plan } from './plan.ts';
 export { oldestVersion, systemUsersHash, userHash } from './planners/users.ts';
 export { foresee, type Preview, type PreviewStep, preview } from './preview.ts';
+export { recordOf } from './record.ts';
 export type * from './snapshot.ts';
 export {
   activatedSnapshot,

@@ -168,7 +168,9 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const { uid } = object.metadata;
     const [row, entries] = await Promise.all([store.loadState(uid), store.openIntents(uid)]);
     const state =
-      row === null ? await provider.initialState(object, provider.desired(object)) : (row.value as State);
+      row === null
+        ? await provider.initialState(object, provider.desired(object))
+        : (provider.stored?.(row.value) ?? (row.value as State));
     return {
       version: row?.version ?? 0,
       state,

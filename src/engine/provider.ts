@@ -56,6 +56,8 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
   desired(object: StoredObject): Desired;
   /** The record of an object seen for the first time; may read what an earlier object left behind. */
   initialState(object: StoredObject, desired: Desired): Promise<State>;
+  /** A record as it was stored, maybe by an older version, in the shape of this one. Absent: stored ones are as they are. */
+  stored?(value: unknown): State;
   /** Until when a pass would be too early: reports of the world are still to come after a start. Null or absent: go on. */
   expecting?(subject: Subject<Desired, State>): Millis | null;
   /**

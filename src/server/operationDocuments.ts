@@ -1,7 +1,7 @@
 /** Operations as documents (A13.1): how one is named, admitted, forgotten; what of it the reconciler does not decide. */
 import { randomInt } from 'node:crypto';
 import { BelayError, type Problem } from '../base/error.ts';
-import { desiredFrom, initialState, operationRefusal, type State } from '../clusters/index.ts';
+import { desiredFrom, initialState, operationRefusal, recordOf } from '../clusters/index.ts';
 import type { ObjectChange, ObjectKey, StoredObject } from '../engine/ports.ts';
 import { isDnsName, type MongoDBSpec, type Operation, validate } from '../model/index.ts';
 import { OPERATION_TARGET_LABEL } from '../provider/names.ts';
@@ -117,7 +117,7 @@ export async function sceneOf(deps: ApiDeps, cluster: StoredObject) {
   const { metadata } = cluster;
   const desired = desiredFrom({ metadata, spec: cluster.spec as MongoDBSpec });
   const stored = await deps.store.loadState(metadata.uid);
-  const state = (stored?.value as State | undefined) ?? initialState(desired);
+  const state = stored === null ? initialState(desired) : recordOf(stored.value);
   const observed = await deps.provider.look({ object: cluster, desired, state });
   return { desired, state, observed, now: deps.clock.now() };
 }
