@@ -73,7 +73,9 @@ function running(
   const current = told.current ?? underWay?.name ?? left[0];
   const held = plan.act ?? plan.blocks[0] ?? plan.waits[0];
   const share = members.length === 0 ? 0 : Math.round((100 * completed.length) / members.length);
-  const doing = held?.detail;
+  const resting =
+    state.phase === 'suspended' ? 'the cluster is suspended; it goes on when it is resumed' : undefined;
+  const doing = held?.detail ?? resting;
   const message =
     common.cancelRequested && told.keeps !== null
       ? `not cancelled: ${told.keeps}${doing === undefined ? '' : ` (${doing})`}`

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { desired } from '../fixtures.ts';
 import { Play } from '../play.ts';
 import type { OperationRequest } from '../types.ts';
+import { operationStatus } from './status.ts';
 
 const asked = (type: 'Suspend' | 'Resume' | 'Restart', uid: string = type): OperationRequest => {
   const mongodbResourceRef = { name: 'orders' };
@@ -56,4 +57,17 @@ test('A13.1 a suspension that the spec says already is not cancelled; a document
   set.toTheEnd();
   expect(endedOf(set)).toEqual(['Suspend Failed: spec.suspend was set to false meanwhile']);
   expect(set.state.members.map((m) => m.stage)).toEqual(['active', 'active', 'active']);
+});
+
+test('L3 a restart in a cluster that the document suspended meanwhile says what it waits for', () => {
+  const set = new Play(desired());
+  set.requests = [asked('Restart')];
+  set.pass();
+  set.desired = { ...set.desired, suspend: true, generation: set.desired.generation + 1 };
+  set.toTheEnd();
+  const plan = { act: null, waits: [], blocks: [], converged: true };
+  const scene = { observed: set.reading(), desired: set.desired, state: set.state, now: set.now, plan };
+  const told = operationStatus(asked('Restart'), scene);
+  expect(told.state).toBe('Running');
+  expect(told.message).toBe('the cluster is suspended; it goes on when it is resumed');
 });
