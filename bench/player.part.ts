@@ -78,6 +78,7 @@ function connect(
       startOperation: async () => {},
       operation: () => ({ kind: 'unknown' }),
       services: () => [],
+      renewIdentity: async () => {},
     },
     state: stateOf(fleet, host, members),
     fences: new FenceGate({ load: () => ({}), save: () => {} }),

@@ -50,7 +50,13 @@ const UNUSED = { version } as ApiDeps;
 const FILES: Readonly<Record<string, () => string>> = {
   'docs/reference/kinds.md': referenceMarkdown,
   'docs/reference/belay.schema.json': () => json(documentJsonSchema()),
-  'docs/reference/openapi.json': () => json(openApiDocument(apiRoutes(UNUSED, ''), version)),
+  'docs/reference/openapi.json': () =>
+    json(
+      openApiDocument(
+        apiRoutes(UNUSED, () => ''),
+        version,
+      ),
+    ),
   'ARCHITECTURE.md': architecture,
 };
 

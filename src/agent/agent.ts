@@ -14,7 +14,15 @@ import { systemClock } from './clock.ts';
 import { type Executables, openExecutables } from './executables.ts';
 import { readJson, writeJson } from './files.ts';
 import { readHostFacts } from './hostFacts.ts';
-import { hasEnded, join, keepRenewed, loadMembership, type Membership } from './identity.ts';
+import {
+  hasEnded,
+  type IdentityKeeper,
+  identityFacts,
+  join,
+  keepRenewed,
+  loadMembership,
+  type Membership,
+} from './identity.ts';
 import { Inventory } from './inventory.ts';
 import { type Layout, openLayout } from './layout.ts';
 import { HOUSEKEEPING } from './limits.ts';
@@ -81,6 +89,7 @@ class Agent implements RunningAgent {
   #host: HostFacts | null = null;
   #membership: Membership | null = null;
   #connection: AgentConnection | null = null;
+  #identity: IdentityKeeper | null = null;
   #cancels: (() => void)[] = [];
   #cancelTick: () => void = () => {};
 
@@ -112,6 +121,7 @@ class Agent implements RunningAgent {
     void this.#inventory.emptyTrash().catch((failure) => this.#log.warn('trash', { error: String(failure) }));
     await this.#readHost();
     this.#membership = this.#kept() ?? (await this.#join());
+    await this.#readHost();
     this.#connect(this.#membership);
     this.#tick();
   }
@@ -145,17 +155,19 @@ class Agent implements RunningAgent {
       clock: this.#clock,
       log: this.#log,
     });
-    const stopRenewal = keepRenewed({
+    const keeper = keepRenewed({
       path: this.#layout.identity,
       membership: () => this.#membership ?? membership,
       replace: (renewed) => {
         this.#membership = renewed;
+        void this.#readHost();
       },
       connection: this.#connection,
       clock: this.#clock,
       log: this.#log,
     });
-    this.#cancels.push(stopRenewal);
+    this.#identity = keeper;
+    this.#cancels.push(() => keeper.stop());
   }
 
   #state(): AgentState {
@@ -173,6 +185,7 @@ class Agent implements RunningAgent {
       startOperation: async (operation) => this.#operations.start(operation),
       operation: (id) => this.#operations.facts(id),
       services: () => this.#inventory.facts(),
+      renewIdentity: async () => this.#identity?.renew(),
     };
   }
 
@@ -237,10 +250,11 @@ class Agent implements RunningAgent {
   async #readHost(): Promise<void> {
     const { name, address, labels = {} } = this.#options;
     const executables = await this.#executables.found();
-    const host = readHostFacts(
+    const read = readHostFacts(
       { name, address, labels, executables, dataDir: this.#layout.root },
       this.#host,
     );
+    const host = this.#membership === null ? read : { ...read, identity: identityFacts(this.#membership) };
     if (JSON.stringify(host) === JSON.stringify(this.#host)) return;
     this.#host = host;
     this.#connection?.hostChanged();

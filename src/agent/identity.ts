@@ -11,6 +11,8 @@ import {
   RENEW_BELOW,
   RENEW_CHECK,
 } from '../channel/index.ts';
+import { trustOf } from '../clusters/authority.ts';
+import type { HostIdentity } from '../clusters/facts.ts';
 import type { Clock, Log } from '../engine/ports.ts';
 import { makeFolder, PRIVATE, readJson, writeJson } from './files.ts';
 import { JOIN_RETRY } from './limits.ts';
@@ -95,6 +97,27 @@ export function needsRenewal(certificatePem: string, now: number): boolean {
   return to - now < (to - from) * RENEW_BELOW;
 }
 
+export interface IdentityKeeper {
+  /** Gets another certificate now, whatever is left of this one. */
+  renew(): Promise<void>;
+  stop(): void;
+}
+
+/** What is said of it in reports: nothing secret. */
+export function identityFacts({ identity }: Membership): HostIdentity {
+  const authorities = (identity.caPem.match(CERTIFICATES) ?? []).map((pem) => new X509Certificate(pem));
+  const own = new X509Certificate(identity.certificatePem);
+  const print = (certificate: X509Certificate): string =>
+    certificate.fingerprint256.replaceAll(':', '').toLowerCase();
+  const issuer = authorities.find((ca) => own.verify(ca.publicKey));
+  return {
+    notAfter: Date.parse(own.validTo),
+    issuer: issuer === undefined ? null : print(issuer),
+    trust: trustOf(authorities.map(print)),
+  };
+}
+const CERTIFICATES = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g;
+
 /** Keeps the certificate fresh: looks now and then, has a new key signed over the channel, and keeps both in one write. */
 export function keepRenewed(options: {
   readonly path: string;
@@ -103,22 +126,24 @@ export function keepRenewed(options: {
   readonly connection: AgentConnection;
   readonly clock: Clock;
   readonly log: Log;
-}): () => void {
+}): IdentityKeeper {
   const { clock, connection, log } = options;
   let cancel = (): void => {};
-  const look = async (): Promise<void> => {
+  const renew = async (): Promise<void> => {
     const { identity, urls } = options.membership();
+    const { host } = identity;
+    const { keyPem, csrPem } = await makeSigningRequest(host);
+    const { certificatePem, caPem } = await connection.renew(csrPem);
+    const renewed: Membership = { identity: { host, keyPem, certificatePem, caPem }, urls };
+    writeJson(options.path, renewed, PRIVATE);
+    options.replace(renewed);
+    log.info('certificate renewed', { host });
+  };
+  const look = async (): Promise<void> => {
+    const { identity } = options.membership();
     if (needsRenewal(identity.certificatePem, clock.now()) && connection.connected().length > 0) {
       try {
-        const { keyPem, csrPem } = await makeSigningRequest(identity.host);
-        const { certificatePem, caPem } = await connection.renew(csrPem);
-        const renewed: Membership = {
-          identity: { host: identity.host, keyPem, certificatePem, caPem },
-          urls,
-        };
-        writeJson(options.path, renewed, PRIVATE);
-        options.replace(renewed);
-        log.info('certificate renewed', { host: identity.host });
+        await renew();
       } catch (failure) {
         log.warn('certificate not renewed', { error: asBelayError(failure).message });
       }
@@ -129,5 +154,5 @@ export function keepRenewed(options: {
     cancel = clock.at(clock.now() + RENEW_CHECK, () => void look());
   };
   void look();
-  return () => cancel();
+  return { renew, stop: () => cancel() };
 }

@@ -91,7 +91,7 @@ test('a certificate in the last third of its life is replaced over the channel, 
     clock.advance(HOUR);
     expect(membership).not.toBe(old);
   });
-  stop();
+  stop.stop();
   expect(membership.identity.caPem).toBe('new bundle');
   expect(membership.identity.keyPem).not.toBe(old.identity.keyPem);
   expect(loadMembership(path)).toEqual(membership);

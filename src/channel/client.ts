@@ -20,6 +20,8 @@ export interface AgentHandlers {
   /** Resolves when the operation is journalled; it then goes on by itself. */
   startOperation(operation: HostOperation): Promise<void>;
   operation(id: string): OperationFacts;
+  /** Gets a new certificate and bundle now; resolves when they are kept. */
+  renewIdentity(): Promise<void>;
   services(): readonly ServiceFacts[];
 }
 

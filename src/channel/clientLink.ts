@@ -216,6 +216,8 @@ export class ControlPlaneLink {
           : fences.pass(ask.fence, async () => handlers.operation(ask.id));
       case 'services':
         return handlers.services();
+      case 'renewIdentity':
+        return handlers.renewIdentity();
     }
   }
 

@@ -87,6 +87,7 @@ const host = is.object({
   fingerprint: is.nullable(is.text),
   executables: is.record(is.list(is.text)),
   labels: is.record(is.text),
+  identity: is.optional(is.object({ notAfter: is.number, issuer: is.nullable(is.text), trust: is.text })),
 });
 
 const operation = is.byKind({

@@ -74,7 +74,9 @@ export type AgentAsk =
     }
   | { readonly method: 'startOperation'; readonly operation: HostOperation; readonly fence: Fence }
   | { readonly method: 'operation'; readonly id: string; readonly fence?: Fence }
-  | { readonly method: 'services' };
+  | { readonly method: 'services' }
+  /** The authority changes: it is to get another certificate and bundle by `renew`. */
+  | { readonly method: 'renewIdentity' };
 
 /** Plain data that holds revealed secrets: for the wire and for the agent's 0600 cache only. */
 export type Revealed = Readonly<Record<string, unknown>>;
@@ -280,6 +282,7 @@ const paramShapes: Readonly<Record<AgentAsk['method'], is.Shape>> = {
   startOperation: is.object({ operation: operationShape, fence }),
   operation: is.object({ id: is.text, fence: is.optional(fence) }),
   services: is.anything,
+  renewIdentity: is.anything,
 };
 
 /** A request's method and parameters for the wire. */

@@ -61,6 +61,8 @@ export interface RenewedIdentity {
 export interface AgentServer extends Agents {
   /** Answers WebSocket upgrades on this path of a server that asks for client certificates (`requestCert`). */
   attachTo(server: Server, path?: string): void;
+  /** Asks an agent to get another certificate and bundle; resolves when it has them (S12). */
+  renewIdentity(host: string): Promise<void>;
   /** Closes a host's connection and forgets it, after its Host object was deleted. */
   forget(host: string): void;
   close(): Promise<void>;
@@ -156,6 +158,14 @@ class ChannelServer implements AgentServer {
 
   async services(host: string): Promise<readonly ServiceFacts[]> {
     return readServices(await this.#look(host, { method: 'services' }));
+  }
+
+  async renewIdentity(host: string): Promise<void> {
+    await this.#ask(
+      host,
+      { method: 'renewIdentity' },
+      { timeoutMillis: EFFECT_TIMEOUT, unanswered: 'later' },
+    );
   }
 
   #effect(host: string, ask: AgentAsk, timeoutMillis: Millis = EFFECT_TIMEOUT): Promise<unknown> {

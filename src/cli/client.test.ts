@@ -103,6 +103,7 @@ test('a server with a certificate of its own is refused with what to do, and tru
       if (!store.has(name)) store.set(name, await make());
       return secret(store.get(name) ?? '');
     },
+    get: async (name: string) => secret(store.get(name) ?? ''),
   };
   const ca = await openCertificateAuthority(secrets as never, systemClock, { organization: 'Test' });
   const { combinedPem } = await ca.issue({ commonName: 'api', names: ['127.0.0.1'], usages: ['server'] });

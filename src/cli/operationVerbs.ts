@@ -53,7 +53,7 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
     'belay move orders orders-2 --to db4',
     'belay move orders orders-2 --avoid db3',
   );
-  rotateVerbs(program, operation);
+  authorityVerb(rotateVerbs(program, operation), verb);
   operation(program, 'raise-fcv <name>', 'raise the feature compatibility version', (o) => ({
     type: 'RaiseFCV',
     ...given('version', text(o, 'to')),
@@ -83,7 +83,7 @@ type MakeOperation = (
   wish: (options: Options, words: readonly string[]) => Wish,
 ) => Command;
 
-function rotateVerbs(program: Command, operation: MakeOperation): void {
+function rotateVerbs(program: Command, operation: MakeOperation): Command {
   const rotate = program.command('rotate').description('new passwords or certificates');
   examples(
     operation(rotate, 'users <name>', 'new passwords of the system users, one after the other', (o) => ({
@@ -98,6 +98,24 @@ function rotateVerbs(program: Command, operation: MakeOperation): void {
       type: 'RotateTLS',
     })),
     'belay rotate tls orders',
+  );
+  return rotate;
+}
+
+function authorityVerb(rotate: Command, verb: MakeVerb): void {
+  examples(
+    verb(rotate, 'ca', 'a new certificate authority for the whole installation', async (c, o) =>
+      (await import('./verbs/authority.ts')).rotateCa(c, {
+        clientsUpdated: flag(o, 'clientsUpdated'),
+        wait: o['wait'] !== false,
+        timeoutMillis: o['timeout'] as number,
+      }),
+    )
+      .option('--clients-updated', 'clients have the bundle with both: let the new one issue')
+      .option('--no-wait', 'do not wait for members and agents')
+      .option('--timeout <duration>', 'how long to wait (default: 6h)', parseTimeout, FOLLOW_DEFAULT),
+    'belay rotate ca',
+    'belay rotate ca --clients-updated',
   );
 }
 

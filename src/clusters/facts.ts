@@ -175,6 +175,16 @@ export interface HostFacts {
   /** Executables found: product to versions, `mongod: ['8.0.32-14']`. */
   readonly executables: Readonly<Record<string, readonly string[]>>;
   readonly labels: Readonly<Record<string, string>>;
+  /** The agent's own certificate and whom it trusts; absent: an agent that cannot tell (S12). */
+  readonly identity?: HostIdentity;
+}
+
+export interface HostIdentity {
+  readonly notAfter: Millis;
+  /** Fingerprint of the trusted authority that issued it; null: none of them did. */
+  readonly issuer: string | null;
+  /** As `Authority.trust`. */
+  readonly trust: string;
 }
 
 /** How an infrastructure operation stands. `unknown`: the platform has no memory of it (A4.6). */

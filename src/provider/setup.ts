@@ -2,6 +2,7 @@
 import { type Desired, everyMember, type State } from '../clusters/index.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Executor } from '../engine/executor.ts';
+import type { Gate } from '../engine/gate.ts';
 import type { ObjectChanged } from '../engine/informer.ts';
 import { askedForMore } from '../engine/informer.ts';
 import type {
@@ -35,6 +36,10 @@ export interface ProviderOptions {
   readonly log: Log;
   readonly installation: string;
   readonly agentVersion: string;
+  /** Who grants what takes a member down (C3.2). */
+  readonly gate?: Gate;
+  /** How urgent our own work is beside people's tasks; a smaller number is more urgent. */
+  readonly maintenancePriority?: number;
 }
 
 export interface RunningProvider {
@@ -44,6 +49,8 @@ export interface RunningProvider {
   membersOn(host: string): readonly string[];
   /** A sealed secret was written or removed by somebody else: users that refer to it are looked at. */
   secretChanged(name: string): void;
+  /** Another bundle or issuer of certificates: every cluster is looked at. */
+  authorityChanged(): void;
   close(): void;
 }
 
@@ -73,7 +80,21 @@ export function addProvider(options: ProviderOptions): RunningProvider {
     returning,
   };
   const provider = mongodbProvider(deps, (cluster) => places.learn(cluster));
-  engine.add(new Executor({ provider, store, informer, leases, clock, log, metrics }));
+  const { gate } = options;
+  const executor = new Executor({
+    provider,
+    store,
+    informer,
+    leases,
+    clock,
+    log,
+    metrics,
+    ...(gate === undefined ? {} : { gate }),
+  });
+  engine.add(executor);
+  const stopGate = gate?.onChange(() => {
+    for (const uid of executor.waitingAtGate()) engine.wake('MongoDB', uid);
+  });
   const wake = (kind: string, uid: string): void => engine.wake(kind, uid);
   engine.add(orphanedUsers({ store, clock, userSecrets }, { informer, leases, metrics, wake }));
 
@@ -99,8 +120,12 @@ export function addProvider(options: ProviderOptions): RunningProvider {
     provider,
     membersOn: (host) => places.membersOn(host),
     secretChanged,
+    authorityChanged: () => {
+      for (const { metadata } of informer.all('MongoDB')) engine.wake('MongoDB', metadata.uid);
+    },
     close: () => {
       stopSealed();
+      stopGate?.();
       stopAgents();
     },
   };

@@ -6,6 +6,7 @@ import * as x509 from '@peculiar/x509';
 import { BelayError } from '../base/error.ts';
 import { secret } from '../base/secret.ts';
 import { DAY, HOUR, MINUTE, type Millis } from '../base/units.ts';
+import { type AuthorityPhase, trustOf } from '../clusters/authority.ts';
 import type { Authority } from '../clusters/types.ts';
 import type {
   CertificateAuthority,
@@ -53,15 +54,11 @@ export async function openCertificateAuthority(
   return authority;
 }
 
-/**
- * How far the replacement of an authority is. `stable`: one is trusted and issues · `introduced`: two are trusted, the old
- * one issues · `switched`: two are trusted, the new one issues.
- */
-export type AuthorityPhase = 'stable' | 'introduced' | 'switched';
-
 /** An authority that can be replaced by another, phase by phase. Whether the next phase may come is not decided here. */
 export interface ReplaceableAuthority extends CertificateAuthority {
   readonly phase: AuthorityPhase;
+  /** Called after another bundle or issuer was read; gives a canceller. */
+  onChange(listener: () => void): () => void;
   /** `stable` → `introduced`: a new one is made and trusted besides. Elsewhere: nothing (S10). */
   introduce(): Promise<void>;
   /** `introduced` → `switched`: from now on the new one issues. */
@@ -84,6 +81,7 @@ class InstallationAuthority implements ReplaceableAuthority {
   #issuing: KeptAuthority | null = null;
   #next: KeptAuthority | null = null;
   #left: readonly x509.X509Certificate[] = [];
+  readonly #listeners = new Set<() => void>();
   caPem = '';
   authority: Authority = { trust: '', issuer: '', notAfter: 0, rotating: false };
 
@@ -95,6 +93,11 @@ class InstallationAuthority implements ReplaceableAuthority {
 
   get phase(): AuthorityPhase {
     return this.#next !== null ? 'introduced' : this.#left.length > 0 ? 'switched' : 'stable';
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   async refresh(): Promise<void> {
@@ -116,13 +119,12 @@ class InstallationAuthority implements ReplaceableAuthority {
     this.#left = others;
     this.caPem = trusted.map(pemOf).join('');
     this.authority = {
-      trust: createHash('sha256')
-        .update([...prints].sort().join())
-        .digest('hex'),
+      trust: trustOf(prints),
       issuer: prints[0] as string,
       notAfter: issuing.certificate.notAfter.getTime(),
       rotating: trusted.length > 1,
     };
+    for (const listener of this.#listeners) listener();
   }
 
   issuerOf(certificatePem: string): string | null {

@@ -5,6 +5,7 @@ import { DAY, HOUR, SECOND } from '../base/units.ts';
 import { isDnsName } from '../model/index.ts';
 import { ROLES } from '../security/tokens.ts';
 import { withNamespace } from './admission.ts';
+import { authorityRoutes } from './authorityRoutes.ts';
 import { connectionOf } from './connection.ts';
 import type { ApiDeps } from './deps.ts';
 import { DOCUMENT_TYPES } from './objectRoutes.ts';
@@ -35,21 +36,12 @@ const seconds = (limit: number) =>
     .optional();
 
 /** Routes of this file. */
-export const accessRoutes = (deps: ApiDeps, caPem: string): readonly Route[] => [
+export const accessRoutes = (deps: ApiDeps, caPem: () => string): readonly Route[] => [
   ...connectionRoutes(deps, caPem),
   ...secretRoutes(deps),
   ...tokenRoutes(deps),
   joinRoute(deps),
-  {
-    method: 'GET',
-    path: '/api/v1/ca',
-    id: 'readCertificateAuthority',
-    tag: 'access',
-    summary: 'Certificate authority of this installation, as PEM',
-    role: 'viewer',
-    answers: { 200: { description: 'caPem' } },
-    handle: () => ({ caPem }),
-  },
+  ...authorityRoutes(deps, caPem),
   {
     method: 'GET',
     path: '/api/v1/whoami',
@@ -68,12 +60,12 @@ const CONNECTION = z.strictObject({
   user: z.string({ error: 'is required: name of a MongoDBUser, or of a system user' }),
 });
 
-function connectionRoutes(deps: ApiDeps, caPem: string): readonly Route[] {
+function connectionRoutes(deps: ApiDeps, caPem: () => string): readonly Route[] {
   const path = '/api/v1/namespaces/{ns}/mongodb/{name}/connection';
   const answers = { 200: { description: 'Connection string, whether it needs TLS, and the CA to trust' } };
   const give = async (call: Call, user: string | undefined): Promise<unknown> => {
     const key = { kind: 'MongoDB', namespace: call.param('ns'), name: call.param('name') };
-    return connectionOf(deps, await getObject(deps, key), caPem, user);
+    return connectionOf(deps, await getObject(deps, key), caPem(), user);
   };
   const base = { path, tag: 'MongoDB', answers };
   return [

@@ -7,6 +7,7 @@ import { asBelayError, BelayError } from '../base/error.ts';
 import { DAY, type Millis } from '../base/units.ts';
 import { type AgentServer, createJoinHandler, type JoinAnswer } from '../channel/index.ts';
 import type { CertificateAuthority, Clock, Log, Store } from '../engine/ports.ts';
+import type { ReplaceableAuthority } from '../security/ca.ts';
 import type { Tokens } from '../security/tokens.ts';
 import { isWildcard, ownCertificate } from './ownCertificate.ts';
 
@@ -66,7 +67,7 @@ export async function listenForAgents(
   options: ListenOptions,
   parts: {
     readonly store: Store;
-    readonly ca: CertificateAuthority;
+    readonly ca: ReplaceableAuthority;
     readonly tokens: Tokens;
     readonly agents: AgentServer;
     readonly clock: Clock;
@@ -78,7 +79,7 @@ export async function listenForAgents(
   const own = await ownCertificate(parts, {
     commonName: 'belay',
     names: [host, ...(options.agentNames ?? []), ...namesOf(options.agentUrls ?? [])],
-    clientCa: ca.caPem,
+    clients: true,
   });
   const server = createServer({
     key: own.pem,

@@ -19,7 +19,7 @@ const BODY_LIMIT = MIB;
 export type ServerFactory = (handler: RequestListener) => Server;
 
 /** All routes. */
-export function apiRoutes(deps: ApiDeps, caPem: string): readonly Route[] {
+export function apiRoutes(deps: ApiDeps, caPem: () => string): readonly Route[] {
   const routes: Route[] = [...accessRoutes(deps, caPem), ...objectRoutes(deps)];
   routes.unshift(...openRoutes(deps, () => openApiDocument(routes, deps.version)));
   return routes;
@@ -28,7 +28,7 @@ export function apiRoutes(deps: ApiDeps, caPem: string): readonly Route[] {
 /** The app, not yet listening. `caPem` is handed to clients that connect. */
 export function buildApi(
   deps: ApiDeps,
-  caPem: string,
+  caPem: () => string,
   serverFactory: ServerFactory | null = null,
 ): FastifyInstance {
   const app = fastify({

@@ -4,12 +4,13 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { type AgentServer, caFingerprint, createAgentServer } from '../channel/index.ts';
+import { Authority, FLEET_KINDS, InformerFleet } from '../authority/index.ts';
+import { type AgentServer, createAgentServer } from '../channel/index.ts';
 import { Engine } from '../engine/engine.ts';
-import type { CertificateAuthority, Clock, Log, Secrets, Store } from '../engine/ports.ts';
+import type { Clock, Log, Secrets, Store } from '../engine/ports.ts';
 import { HostsPlatform } from '../platforms/hosts/platform.ts';
 import { addProvider, PROVIDER_KINDS, type RunningProvider } from '../provider/setup.ts';
-import { openCertificateAuthority } from '../security/ca.ts';
+import { openCertificateAuthority, type ReplaceableAuthority } from '../security/ca.ts';
 import type { MasterKey } from '../security/seal.ts';
 import { openSecrets } from '../security/secrets.ts';
 import { openTokens, type Tokens } from '../security/tokens.ts';
@@ -21,6 +22,7 @@ import {
   type ListenOptions,
   listenForAgents,
 } from './agentListener.ts';
+import { AuthorityRotation } from './authorityRotation.ts';
 import { systemClock } from './clock.ts';
 import { type ClaimedFolder, claimFolder } from './instance.ts';
 
@@ -33,6 +35,8 @@ export interface ControlPlaneOptions extends ListenOptions {
   readonly clock?: Clock;
   /** Version of the agent artifact that runtimes are made with. */
   readonly version: string;
+  /** How urgent our own work is beside people's maintenance tasks; a smaller number is more urgent. */
+  readonly maintenancePriority?: number;
   /** O of certificates. */
   readonly organization?: string;
 }
@@ -40,7 +44,10 @@ export interface ControlPlaneOptions extends ListenOptions {
 export interface ControlPlane {
   readonly store: Store;
   readonly secrets: Secrets;
-  readonly ca: CertificateAuthority;
+  readonly ca: ReplaceableAuthority;
+  readonly caRotation: AuthorityRotation;
+  /** The one authority that says what may go down now (C1). */
+  readonly maintenance: Authority;
   readonly tokens: Tokens;
   readonly agents: AgentServer;
   readonly engine: Engine;
@@ -84,7 +91,8 @@ async function compose(
   const folder = await claimFolder(options.dataDir, store, log);
   undo.push(() => folder.release());
 
-  const engine = new Engine({ store, clock, log, holder: folder.holder, kinds: PROVIDER_KINDS });
+  const kinds = [...new Set<string>([...PROVIDER_KINDS, ...FLEET_KINDS])];
+  const engine = new Engine({ store, clock, log, holder: folder.holder, kinds });
   const agents = createAgentServer({
     clock,
     log,
@@ -97,25 +105,51 @@ async function compose(
   undo.push(() => listener.close());
   const platform = new HostsPlatform(agents);
   const common = { engine, store, secrets, ca, agents, platform, clock, log, installation };
-  const provider = addProvider({ ...common, agentVersion: options.version });
+  const fleet = new InformerFleet(engine.informer, agents);
+  const maintenance = new Authority({ store, clock, log, source: fleet });
+  undo.push(() => fleet.close());
+  const provider = addProvider({
+    ...common,
+    agentVersion: options.version,
+    gate: maintenance,
+    ...(options.maintenancePriority === undefined
+      ? {}
+      : { maintenancePriority: options.maintenancePriority }),
+  });
   secrets.onChange = (name) => provider.secretChanged(name);
   undo.push(() => provider.close());
+  const caRotation = new AuthorityRotation({
+    ca,
+    store,
+    agents,
+    clock,
+    log,
+    changed: () => provider.authorityChanged(),
+  });
+  undo.push(() => caRotation.close());
   engine.informer.onChange(({ before, after }) => {
     if (before?.kind === 'Host' && after === null) agents.forget(before.metadata.name);
   });
+  await maintenance.open();
+  undo.push(() => maintenance.close());
   await engine.open();
   return {
     ...common,
     tokens,
     provider,
+    maintenance,
     agentUrls: listener.urls,
-    caFingerprint: caFingerprint(ca.caPem),
+    caRotation,
+    get caFingerprint() {
+      return `sha256:${ca.authority.issuer}`;
+    },
     ready: () =>
       store.getSetting('installation').then(
         (value) => value === installation,
         () => false,
       ),
-    close: () => closeAll({ engine, provider, agents, listener, store, folder }),
+    close: () =>
+      closeAll({ engine, provider, agents, listener, store, folder, caRotation, maintenance, fleet }),
   };
 }
 
@@ -127,9 +161,15 @@ async function closeAll(parts: {
   readonly listener: AgentListener;
   readonly store: Store;
   readonly folder: ClaimedFolder;
+  readonly caRotation: AuthorityRotation;
+  readonly maintenance: Authority;
+  readonly fleet: InformerFleet;
 }): Promise<void> {
+  parts.caRotation.close();
   await parts.engine.close();
   parts.provider.close();
+  await parts.maintenance.close();
+  parts.fleet.close();
   await parts.agents.close();
   await parts.listener.close();
   parts.folder.release();

@@ -1,6 +1,7 @@
 import type { Agents, Clock, Log, Secrets, Store } from '../engine/ports.ts';
 import type { MongoDBProvider } from '../provider/mongodb.ts';
 import type { Tokens } from '../security/tokens.ts';
+import type { AuthorityRotation } from './authorityRotation.ts';
 
 /** Who is asking: the token's name and what its role permits. */
 export interface Identity {
@@ -21,6 +22,8 @@ export interface ApiDeps {
   /** A one-time token for a host to join with (its name, or `*`), and what an agent is started with. */
   readonly createJoinToken: (host: string, ttlMillis: number) => Promise<JoinInvitation>;
   readonly tokens: Tokens;
+  /** Replacement of the certificate authority. */
+  readonly caRotation: Pick<AuthorityRotation, 'status' | 'introduce' | 'switchOver'>;
   /** Members a host carries, `namespace/name`, as far as this process knows. */
   readonly membersOn: (host: string) => readonly string[];
   /** Prometheus text. */

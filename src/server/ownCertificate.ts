@@ -2,7 +2,8 @@
 import type { Server } from 'node:https';
 import { hostname } from 'node:os';
 import { DAY, type Millis } from '../base/units.ts';
-import type { CertificateAuthority, Clock, Log } from '../engine/ports.ts';
+import type { Clock, Log } from '../engine/ports.ts';
+import type { ReplaceableAuthority } from '../security/ca.ts';
 
 /** Made anew at every start. */
 const LIFE: Millis = 365 * DAY;
@@ -18,12 +19,12 @@ export interface OwnCertificate {
 
 /** Issues a certificate for these names and every name this machine has. Addresses that stand for all are left out. */
 export async function ownCertificate(
-  parts: { readonly ca: CertificateAuthority; readonly clock: Clock; readonly log: Log },
+  parts: { readonly ca: ReplaceableAuthority; readonly clock: Clock; readonly log: Log },
   options: {
     readonly commonName: string;
     readonly names: readonly string[];
     /** Ask clients for certificates of the CA too. */
-    readonly clientCa?: string;
+    readonly clients: boolean;
   },
 ): Promise<OwnCertificate> {
   const { ca, clock, log } = parts;
@@ -49,11 +50,13 @@ export async function ownCertificate(
         server.setSecureContext({
           key: next,
           cert: next,
-          ...(options.clientCa ? { ca: options.clientCa } : {}),
+          ...(options.clients ? { ca: ca.caPem } : {}),
         });
         log.info('renewed the certificate of a listener', { commonName: options.commonName });
+        cancel();
         arm(RENEW_AFTER);
       } catch (failure) {
+        cancel();
         log.warn('a listener keeps its certificate, renewing failed', { failure });
         arm(DAY);
       }
@@ -62,7 +65,12 @@ export async function ownCertificate(
       cancel = clock.at(clock.now() + wait, () => void renew());
     };
     arm(RENEW_AFTER);
-    return () => cancel();
+    // Another authority issues or is trusted (S12): at once, connections that are open stay.
+    const leave = ca.onChange(() => void renew());
+    return () => {
+      leave();
+      cancel();
+    };
   };
   return { pem, keep };
 }

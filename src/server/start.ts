@@ -115,9 +115,13 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
   const tokenFile = await ensureAdminToken(options.dataDir, controlPlane);
   const caFile = path.join(options.dataDir, 'ca.pem');
   await atomicWriteFile(caFile, caPem, 0o644);
+  // Clients on this machine trust what is in the file: it follows a replaced authority.
+  const leave = controlPlane.ca.onChange(() => void atomicWriteFile(caFile, controlPlane.ca.caPem, 0o644));
   // For every name this machine is known by: people connect to the API by the same ones as agents.
   const names = [listen.host, ...namesOf(options.publicUrls ?? [])];
-  const own = options.tls ? await ownCertificate(controlPlane, { commonName: 'belay-api', names }) : null;
+  const own = options.tls
+    ? await ownCertificate(controlPlane, { commonName: 'belay-api', names, clients: false })
+    : null;
   let stop = (): void => {};
   const factory: ServerFactory | null =
     own === null
@@ -127,7 +131,7 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
           stop = own.keep(server);
           return server;
         };
-  const app = buildApi(deps, caPem, factory);
+  const app = buildApi(deps, () => controlPlane.ca.caPem, factory);
   try {
     await app.listen({ host: listen.host, port: listen.port });
   } catch (failure) {
@@ -158,6 +162,7 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
     controlPlane,
     createJoinToken: deps.createJoinToken,
     close: async () => {
+      leave();
       stop();
       await app.close();
       await controlPlane.close();
@@ -166,7 +171,7 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
 }
 
 function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
-  const { store, secrets, agents, clock, log, tokens, engine, provider } = controlPlane;
+  const { store, secrets, agents, clock, log, tokens, engine, provider, caRotation } = controlPlane;
   const members = new HostMembers(engine.informer);
   const metrics = makeMetrics({ engine, agents, store });
   return {
@@ -176,6 +181,7 @@ function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
     clock,
     log,
     tokens,
+    caRotation,
     provider: provider.provider,
     authenticate: (token) => tokens.verifyApiToken(token),
     createJoinToken: async (host, ttlMillis) => {

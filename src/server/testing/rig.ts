@@ -40,6 +40,10 @@ export interface ApiRig extends Rig {
 
 export const CA_PEM = '-----BEGIN CERTIFICATE-----\nnot a real one\n-----END CERTIFICATE-----\n';
 
+const noAuthority = (): never => {
+  throw new Error('this rig replaces no authority');
+};
+
 /** Opens it; `change` replaces what a test wants to behave otherwise. */
 export async function makeApi(
   change: (deps: ApiDeps) => Partial<ApiDeps> = () => ({}),
@@ -73,13 +77,14 @@ export async function makeApi(
       caFingerprint: 'sha256:00',
     }),
     tokens,
+    caRotation: { status: noAuthority, introduce: noAuthority, switchOver: noAuthority },
     membersOn: (host) => members.on(host),
     metrics: async () => 'belay_hosts 3\n',
     ready: async () => true,
     version: '1.2.3',
   };
   const deps = { ...base, ...change(base) };
-  const app = buildApi(deps, CA_PEM);
+  const app = buildApi(deps, () => CA_PEM);
   const call = async (method: string, url: string, sent: Sent = {}): Promise<Answer> => {
     const { as = 'admin', headers, body, type } = sent;
     const bearer = sent.token ?? (as === null ? undefined : token[as]);
