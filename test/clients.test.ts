@@ -99,48 +99,52 @@ test(
   LONG,
 );
 
+/** Runs mongodb-runner with the stand-ins and a script on its cluster; gives exit code and output. */
+async function runWithRunner(
+  topology: readonly string[],
+  script: string,
+): Promise<{ code: unknown; out: string }> {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'belay-runner-'));
+  const runner = path.join(ROOT, 'node_modules/.bin/mongodb-runner');
+  const env = { ...process.env, BELAY_SIM_SHUTDOWN_MILLIS: '500' };
+  const places = ['--binDir', SIMULATOR_BIN, '--runnerDir', folder, '--tmpDir', folder];
+  const args = ['exec', ...topology, ...places, '--', process.execPath, '-e', script];
+  const child = spawn(runner, args, { env, cwd: ROOT });
+  let out = '';
+  child.stdout.on('data', (d) => {
+    out += d;
+  });
+  child.stderr.on('data', (d) => {
+    out += d;
+  });
+  try {
+    const code = await new Promise((resolve) => child.on('close', resolve));
+    return { code, out };
+  } finally {
+    child.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
 test(
   'mongodb-runner starts a replica set with two secondaries from --binDir',
   async () => {
-    const folder = mkdtempSync(path.join(os.tmpdir(), 'belay-runner-'));
-    const runner = path.join(ROOT, 'node_modules/.bin/mongodb-runner');
-    const env = { ...process.env, BELAY_SIM_SHUTDOWN_MILLIS: '500' };
-    const child = spawn(
-      runner,
-      [
-        'exec',
-        '-t',
-        'replset',
-        '--secondaries',
-        '2',
-        '--binDir',
-        SIMULATOR_BIN,
-        '--runnerDir',
-        folder,
-        '--tmpDir',
-        folder,
-        '--',
-        process.execPath,
-        '-e',
-        PROBE,
-      ],
-      { env, cwd: ROOT },
+    const { code, out } = await runWithRunner(['-t', 'replset', '--secondaries', '2'], PROBE);
+    expect(out).toContain('members 3 wrote 1');
+    expect(code).toBe(0);
+  },
+  LONG,
+);
+
+test(
+  'A5.3 mongodb-runner starts a sharded cluster of two shards from --binDir',
+  async () => {
+    const { code, out } = await runWithRunner(
+      ['-t', 'sharded', '--shards', '2', '--secondaries', '1'],
+      SHARDED,
     );
-    let out = '';
-    child.stdout.on('data', (d) => {
-      out += d;
-    });
-    child.stderr.on('data', (d) => {
-      out += d;
-    });
-    try {
-      const code = await new Promise((resolve) => child.on('close', resolve));
-      expect(out).toContain('members 3 wrote 1');
-      expect(code).toBe(0);
-    } finally {
-      child.kill('SIGKILL');
-      rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-    }
+    expect(out).toContain('isdbgrid shards 2 spread 2 wrote 100');
+    expect(code).toBe(0);
   },
   LONG,
 );
@@ -152,6 +156,21 @@ const { MongoClient } = require('mongodb');
   const { members } = await c.db('admin').command({ replSetGetStatus: 1 });
   await c.db('r').collection('t').insertOne({ a: 1 }, { writeConcern: { w: 'majority' } });
   console.log('members', members.length, 'wrote', await c.db('r').collection('t').countDocuments());
+  await c.close();
+})();
+`;
+
+const SHARDED = `
+const { MongoClient } = require('mongodb');
+(async () => {
+  const c = await MongoClient.connect(process.env.MONGODB_URI);
+  const admin = c.db('admin');
+  const { msg } = await admin.command({ hello: 1 });
+  const { shards } = await admin.command({ listShards: 1 });
+  await admin.command({ shardCollection: 'r.t', key: { _id: 'hashed' } });
+  await c.db('r').collection('t').insertMany(Array.from({ length: 100 }, (_, a) => ({ a })), { writeConcern: { w: 'majority' } });
+  const spread = (await c.db('config').collection('chunks').distinct('shard')).length;
+  console.log(msg, 'shards', shards.length, 'spread', spread, 'wrote', await c.db('r').collection('t').countDocuments());
   await c.close();
 })();
 `;

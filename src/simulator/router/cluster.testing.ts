@@ -69,6 +69,7 @@ export class ClusterSet {
   /** A client of one member. */
   direct(index = 0, options: MongoClientOptions = {}): MongoClient {
     return new MongoClient(`mongodb://${this.members[index]!.host}/?directConnection=true`, {
+      serverSelectionTimeoutMS: 5_000,
       ...this.options,
       ...options,
     });

@@ -6,6 +6,7 @@ import type { Document, Timestamp } from 'bson';
 import { ObjectId } from 'bson';
 import { type Millis, SECOND } from '../../base/units.ts';
 import { fail } from '../commands/errors.ts';
+import { ServerError } from '../contracts.ts';
 import type { SimulatorNode } from '../process/node.ts';
 import type { PeerPool } from '../replication/peer-pool.ts';
 import type { RoutingTable } from './chunks.ts';
@@ -30,6 +31,8 @@ const TICK: Millis = 2 * SECOND;
 /** Default of `defaultFindReplicaSetHostTimeoutMS`. */
 const SELECT: Millis = 15 * SECOND;
 const MAJORITY = { w: 'majority' };
+/** Codes by which a member speaks of its own role. */
+const ABOUT_ROLES: ReadonlySet<number> = new Set([91, 189, 10107, 11600, 11602, 13435, 13436]);
 
 /** A change under way. */
 export interface Pending {
@@ -236,8 +239,18 @@ export class ConfigService {
   }
 
   /** Sends one command to a shard's primary and waits until its majority has the effect. */
-  tell(shard: string, command: Document): Promise<Document> {
-    return this.client(shard).call('admin', { ...command, writeConcern: MAJORITY }, { resend: 'always' });
+  async tell(shard: string, command: Document): Promise<Document> {
+    try {
+      return await this.client(shard).call(
+        'admin',
+        { ...command, writeConcern: MAJORITY },
+        { resend: 'always' },
+      );
+    } catch (failure) {
+      if (!(failure instanceof ServerError) || !ABOUT_ROLES.has(failure.code)) throw failure;
+      // As it is, a router would take it for the config servers' own state.
+      throw fail(96, `shard ${shard} :: caused by :: ${failure.message}`);
+    }
   }
 
   /** Reads or runs something on a shard's primary. */
