@@ -22,6 +22,8 @@ export const CERTIFICATE_RENEWAL: Millis = 30 * DAY;
 
 /** A disk with less than this share free is reported: at usual growth it leaves days, not minutes. */
 export const SPACE_WARNING = 0.1;
+/** A6.3: the earliest second look at a member that was seen caught up once. */
+export const SECOND_LOOK: Millis = 1 * SECOND;
 /** MongoDB's default port; the first the platform tries. */
 export const FIRST_PORT = 27017;
 /** How long an election after a hand-over of ours may take before a set without a primary is called degraded. */

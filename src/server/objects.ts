@@ -297,6 +297,6 @@ function refuseHostInUse(deps: ApiDeps, host: string): void {
   if (members.length === 0) return;
   throw new BelayError('Refused', `host ${host} carries ${members.length} members: ${members.join(', ')}`, {
     retry: 'never',
-    fix: 'delete those databases first; spec.unschedulable: true keeps new members away meanwhile',
+    fix: 'move them first (belay move NAME MEMBER); spec.unschedulable: true keeps new members away meanwhile',
   });
 }

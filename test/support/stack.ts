@@ -119,10 +119,18 @@ export class Stack {
     };
   }
 
-  /** Starts an agent; the first time it joins with a one-time token. */
+  /**
+   * Starts an agent; the first time it joins with a one-time token. Several that carry members of one set need an address
+   * that is not localhost; on one machine they also keep out of each other's ports (`portsFrom`).
+   */
   async startAgent(
     name: string,
-    options: { readonly urls?: readonly string[]; readonly binDir?: string } = {},
+    options: {
+      readonly urls?: readonly string[];
+      readonly binDir?: string;
+      readonly address?: string;
+      readonly portsFrom?: number;
+    } = {},
   ): Promise<ChildProcess> {
     const urls = options.urls ?? [this.server.agentUrl];
     const data = path.join(this.dir, `agent-${name}`);
@@ -133,7 +141,7 @@ export class Stack {
       '--name',
       name,
       '--address',
-      'localhost',
+      options.address ?? 'localhost',
       '--bin-dir',
       options.binDir ?? SIMULATOR_BIN,
     ];
@@ -161,7 +169,7 @@ export class Stack {
         apiVersion: 'belay.dev/v1',
         kind: 'Host',
         metadata: { name },
-        spec: { firstPort: this.#firstPort },
+        spec: { firstPort: this.#firstPort + (options.portsFrom ?? 0) },
       },
     });
     return child;

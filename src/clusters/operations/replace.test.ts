@@ -3,6 +3,7 @@ import { desired, host } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
+import { withFailure, withMember } from '../state.ts';
 import type { Desired, ObservedHost, OperationRequest } from '../types.ts';
 import { operationStatus } from './status.ts';
 
@@ -312,4 +313,24 @@ test('A13.3 the new one prefers a host without members; without one the old host
   const full = play(replace('orders-1'), desired(), hostsUpTo(3));
   run(full);
   expect(full.state.members.map((m) => m.host)).toEqual(['db1', 'db3', 'db2']);
+});
+
+test('A13.3 S6 a member whose data folder is lost waits for it under its name for ever; replaced, it is over', () => {
+  const set = play(replace('orders-1'));
+  const lost = { stage: 'planned', serviceId: null, activated: null, deployedVersion: null } as const;
+  const [request] = set.requests;
+  set.requests = [];
+  set.state = withMember(set.state, 'orders-1', lost);
+  set.state = withFailure(set.state, 'import', 'orders-1', 'VolumeNotFound', 'volume v-orders-1 is gone', 0);
+  set.state = {
+    ...set.state,
+    retries: set.state.retries.map((r) => ({ ...r, nextTryAt: 500_000 })),
+  };
+  const decided = plan(set.reading(), set.desired, set.state, set.now);
+  expect(decided.blocks[0]?.fix).toMatch(/belay replace orders orders-1$/);
+  set.requests = [request as OperationRequest];
+  run(set);
+  expect(set.state.ended).toMatchObject([{ state: 'Succeeded' }]);
+  expect(set.pass()).toBe('converged');
+  expect(set.state.retries).toEqual([]);
 });

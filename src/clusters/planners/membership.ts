@@ -9,7 +9,7 @@ import {
   runsItsSnapshot,
   stateOf,
 } from '../interpret.ts';
-import { LAG_LIMIT, MAX_VOTERS } from '../limits.ts';
+import { LAG_LIMIT, MAX_VOTERS, SECOND_LOOK } from '../limits.ts';
 import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
 import { configRow, isSubstitute, memberHost, placeOf, untouched, wantedMember } from '../topology.ts';
@@ -228,16 +228,15 @@ const same = (a: ConfigMember, b: ConfigMember): boolean => {
 };
 
 function promote(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
-  const syncing = members
+  const joined = members
     .filter((v) => v.member.stage === 'syncing' && rowOf(config, v.member) !== undefined)
     // One that is being changed restarts: it may do so only as long as it has no vote (S1).
     .filter((v) => pendingOf(scene.state, v.member.name) === null && runsItsSnapshot(v))
     .sort((a, b) => a.member.index - b.member.index);
-  const ready = syncing.find((v) => hasCaughtUp(scene, v, members));
-  const next = ready ?? syncing[0];
+  const ready = joined.find((v) => hasCaughtUp(scene, v, members));
+  const next = ready ?? joined[0];
   if (next === undefined) return null;
-  if (ready === undefined)
-    return { kind: 'wait', decision: wait('InitialSync', soon(scene), syncText(next), next.member.name) };
+  if (ready === undefined) return { kind: 'wait', decision: syncing(scene, next) };
   return promotion(scene, next, config, 'ScaleUp');
 }
 
@@ -256,6 +255,12 @@ function promotion(scene: Scene, view: MemberView, config: ReplSetConfig, becaus
     change: `${view.member.name} gets its vote${votes(config, rows)}`,
     because,
   };
+}
+
+/** One that was seen caught up once is looked at again soon: nothing else will happen that tells. */
+function syncing(scene: Scene, view: MemberView): Decision {
+  const until = view.member.caughtUpSince === null ? soon(scene) : scene.now + SECOND_LOOK;
+  return wait('InitialSync', until, syncText(view), view.member.name);
 }
 
 function syncText(view: MemberView): string {
@@ -278,8 +283,7 @@ function takePlace(
   const row = rowOf(config, member);
   if (row === undefined || member.stage !== 'syncing') return null; // it is on its way, and others say how far
   const settled = pendingOf(scene.state, member.name) === null && runsItsSnapshot(view);
-  if (!settled || !hasCaughtUp(scene, view, members))
-    return { kind: 'wait', decision: wait('InitialSync', soon(scene), syncText(view), member.name) };
+  if (!settled || !hasCaughtUp(scene, view, members)) return { kind: 'wait', decision: syncing(scene, view) };
   const old = members.find((v) => v.member.name === of);
   const oldRow = old === undefined ? undefined : rowOf(config, old.member);
   const first = oldRow !== undefined && row.votes === 0 && isIrreplaceable(config, oldRow, row);

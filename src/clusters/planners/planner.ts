@@ -129,7 +129,9 @@ export const fixOf = (code: 'ForeignData' | 'DiskFull'): string => NEEDS_HELP[co
 export function helpNeeded(scene: Scene, action: string, target: string): Decision | null {
   const retry = retryOf(scene.state, action, target);
   const help = retry === null ? undefined : NEEDS_HELP[retry.code];
-  return retry === null || help === undefined ? null : blocked(help.by, help.needs, retry.message, help.fix);
+  if (retry === null || help === undefined) return null;
+  const verb = help.by === 'VolumeLost' ? `: belay replace ${scene.desired.name} ${target}` : '';
+  return blocked(help.by, help.needs, retry.message, `${help.fix}${verb}`);
 }
 
 /** Several acts that do not touch each other as one: sets of a cluster come up side by side. */
