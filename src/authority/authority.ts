@@ -22,6 +22,7 @@ import {
   isHold,
   listTasks,
   type MemberAsk,
+  ORIGINAL,
   refreshTask,
   releaseMember,
   specDocument,
@@ -105,7 +106,7 @@ export class Authority {
         const reply = createTask(desk, spec, now, options);
         if (reply.entry === null) return reply;
         // The object is made before the decision is written, empty: whoever sees it first decides on it, and once only.
-        place ??= await this.#place(name, specDocument(spec, topology, name));
+        place ??= await this.#place(name, specDocument(spec, topology, name, options.compat === ORIGINAL));
         if (place === null) {
           desk.drop(reply.entry.id);
           const issues = [`Maintenance task already exists: ${uid}`];
@@ -198,6 +199,13 @@ export class Authority {
   /** The work is done, or is not wanted any more. */
   release(id: string): Promise<void> {
     return this.#transact((desk) => releaseMember(desk, id));
+  }
+
+  /** Ids of what the engine holds or waits for, of those that begin so. From memory: as this process last knew it. */
+  holds(prefix: string): readonly string[] {
+    return [...this.#desk.entries()]
+      .filter((entry) => isHold(entry) && entry.uid?.startsWith(`hold:${prefix}`))
+      .map((entry) => String(entry.uid).slice('hold:'.length));
   }
 
   // ── views ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -396,7 +404,9 @@ export class Authority {
       const current = await this.#options.store.get(taskKey(name));
       if (current === null || current.status !== null || current.metadata.uid !== object.metadata.uid)
         return null;
-      const reply = createTask(desk, taskSpecOf(name, spec, 'unknown'), now, { compat: BETTER });
+      const reply = createTask(desk, taskSpecOf(name, spec, 'unknown'), now, {
+        compat: spec.compat === true ? ORIGINAL : BETTER,
+      });
       if (reply.entry === null) await this.#ledger.refuse(object, reply.issues.join('; '));
       else this.#places.set(reply.entry.id, placeOf(object));
       return reply;

@@ -539,7 +539,9 @@ export type WaitReason =
   | 'DisruptionInProgress'
   | 'NoElectableSecondary'
   /** A13.6: an operation runs, and this waits for its end. */
-  | 'OperationInProgress';
+  | 'OperationInProgress'
+  /** C3.2: somebody else's maintenance, or the state of the fleet, stands in the way; the engine says it. */
+  | 'MaintenanceGrant';
 
 /** Why we can't go on without somebody. */
 export type BlockReason =

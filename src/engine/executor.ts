@@ -12,7 +12,9 @@ import { asBelayError, BelayError } from '../base/error.ts';
 import { hash } from '../base/rng.ts';
 import type { Millis } from '../base/units.ts';
 import type { StepOutcome } from '../clusters/types.ts';
+import type { Grant } from '../maintenance/index.ts';
 import { equalValues } from './equal.ts';
+import { type Gate, type Passed, passGate } from './gate.ts';
 import { askedForMore, type Informer, keyOf } from './informer.ts';
 import { type Identified, OpenIntents, superseded } from './intents.ts';
 import type { LeaseKeeper } from './leases.ts';
@@ -39,6 +41,8 @@ export interface ExecutorOptions<Desired, State, Observed, Step extends AnyStep>
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: EngineMetrics;
+  /** Who grants what takes something down; absent only where nothing does. */
+  readonly gate?: Gate;
 }
 
 /** What is remembered of an object between passes, while its lease is held: nobody else writes it meanwhile. */
@@ -59,6 +63,10 @@ interface Memory<State, Step extends AnyStep> {
   readonly over: JournalOutcome[];
   /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
   readonly settling: Map<string, Millis>;
+  /** Grants held for this object, by id. */
+  readonly holds: Set<string>;
+  /** The last pass wanted something that the gate did not let through. */
+  atTheGate: boolean;
 }
 
 /** Nothing was to do, and what that was judged from. */
@@ -92,6 +100,11 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   constructor(options: ExecutorOptions<Desired, State, Observed, Step>) {
     this.#options = options;
     this.kind = options.provider.kind;
+  }
+
+  /** Objects that wait for a grant. */
+  waitingAtGate(): readonly string[] {
+    return [...this.#memories].filter(([, memory]) => memory.atTheGate).map(([uid]) => uid);
   }
 
   drop(belongs: (uid: string) => boolean): void {
@@ -182,6 +195,9 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       others: new Map(),
       over: [],
       settling: new Map(),
+      // What a process before us was granted is given back by us (S14).
+      holds: new Set(this.#options.gate?.holds(`${uid}/`)),
+      atTheGate: false,
     };
   }
 
@@ -198,6 +214,10 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const plan = provider.plan(subject, observed, now);
     this.#note(pass, plan.converged);
     const ready = (plan.act?.steps ?? []).filter((step) => this.#heldUntil(pass, step) <= now);
+    await this.#giveBack(pass, subject, observed, ready);
+    const passed = await this.#passGate(pass, subject, observed, ready);
+    if (ready.length > 0 && passed.steps.length === 0)
+      return this.#rest(pass, subject, observed, waiting(plan, passed.waits));
     if (ready.length === 0) {
       const result = await this.#rest(pass, subject, observed, plan);
       const { object, state } = subject;
@@ -208,9 +228,10 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     }
     const latest = await this.#latest(pass);
     if (latest !== null) return latest;
-    const report = provider.report(subject, observed, plan, pass.memory.status, now);
-    const items = await this.#commitIntents(pass, plan, ready, report);
-    return this.#act(pass, items);
+    const told = passed.waits.length === 0 ? plan : { ...plan, waits: [...plan.waits, ...passed.waits] };
+    const report = provider.report(subject, observed, told, pass.memory.status, now);
+    const items = await this.#commitIntents(pass, plan, passed.steps, report);
+    return this.#act(pass, items, passed.grants);
   }
 
   /** When to look again without looking now: reports are still to come, or nothing changed since nothing was to do. */
@@ -344,14 +365,55 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     return items;
   }
 
-  async #act(pass: Pass<State, Step>, items: readonly Identified<Step>[]): Promise<RoundResult> {
+  // ── the gate ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #passGate(
+    { memory }: Pass<State, Step>,
+    subject: Subject<Desired, State>,
+    observed: Observed,
+    ready: readonly Step[],
+  ): Promise<Passed<Step>> {
+    const { gate, provider, clock } = this.#options;
+    memory.atTheGate = false;
+    const asks = new Map(ready.map((step) => [step, provider.disruptions?.(step, observed, subject) ?? []]));
+    const asked = [...asks.values()].flat();
+    if (gate === undefined || asked.length === 0) return { steps: ready, waits: [], grants: new Map() };
+    for (const { id } of asked) memory.holds.add(id);
+    const passed = await passGate(gate, ready, (step) => asks.get(step) ?? [], REQUEUE_PENDING, clock.now());
+    memory.atTheGate = passed.waits.length > 0;
+    return passed;
+  }
+
+  /** Grants of work that is over, and wishes for work that is not wanted any more. */
+  async #giveBack(
+    { memory }: Pass<State, Step>,
+    subject: Subject<Desired, State>,
+    observed: Observed,
+    ready: readonly Step[],
+  ): Promise<void> {
+    const { gate, provider } = this.#options;
+    if (gate === undefined || memory.holds.size === 0) return;
+    const asked = ready.flatMap((step) => provider.disruptions?.(step, observed, subject) ?? []);
+    const kept = new Set([...(provider.underWay?.(subject) ?? []), ...asked.map((ask) => ask.id)]);
+    for (const id of [...memory.holds]) {
+      if (kept.has(id)) continue;
+      await gate.release(id);
+      memory.holds.delete(id);
+    }
+  }
+
+  async #act(
+    pass: Pass<State, Step>,
+    items: readonly Identified<Step>[],
+    grants: Passed<Step>['grants'],
+  ): Promise<RoundResult> {
     const { provider } = this.#options;
     const subject = this.#subject(pass);
     const fresh = await provider.observe(subject, true);
     const allowed: Identified<Step>[] = [];
     const refusals: JournalOutcome[] = [];
     for (const item of items) {
-      const refusal = this.#refusal(pass, item, fresh, subject);
+      const refusal = this.#refusal(pass, item, fresh, subject, grants.get(JSON.stringify(item.step)) ?? []);
       if (refusal === null) allowed.push(item);
       else refusals.push(refusal);
     }
@@ -364,9 +426,12 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     item: Identified<Step>,
     fresh: Observed,
     subject: Subject<Desired, State>,
+    grants: readonly Grant[],
   ): JournalOutcome | null {
     const { provider, clock, metrics, log } = this.#options;
-    const refused = provider.guard(item.step, fresh, subject, item.id, clock.now());
+    const refused =
+      provider.guard(item.step, fresh, subject, item.id, clock.now()) ??
+      this.#ungranted(item.step, fresh, subject, grants);
     if (refused === null) return null;
     count(metrics.refusals, refused.reason);
     log.info('guard refused a step', { cluster: pass.uid, step: item.id, ...refused });
@@ -374,6 +439,23 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     pass.memory.open.closed(item);
     this.#settle(pass, item.step);
     return superseded(item.id, clock.now(), `${refused.reason}: ${refused.detail}`);
+  }
+
+  /** S2, S13: nothing is taken down without a grant that holds now, for every member it takes. */
+  #ungranted(
+    step: Step,
+    fresh: Observed,
+    subject: Subject<Desired, State>,
+    grants: readonly Grant[],
+  ): { readonly reason: string; readonly detail: string } | null {
+    const { gate, provider, clock } = this.#options;
+    if (gate === undefined) return null;
+    const asked = provider.disruptions?.(step, fresh, subject) ?? [];
+    const lacking = asked.filter(
+      ({ node }) => !grants.some((grant) => grant.node === node && grant.holdsAt(clock.now())),
+    );
+    if (lacking.length === 0) return null;
+    return { reason: 'NoGrant', detail: `no grant holds for ${lacking.map(({ node }) => node).join(', ')}` };
   }
 
   /** Effects side by side; outcomes are committed as they come, those that come together in one write. True: forgotten. */
@@ -521,6 +603,17 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
 /** A7.2: at most REQUEUE_CONVERGED, for each object a little less of its own. */
 const restOf = (uid: string): Millis =>
   Math.round(REQUEUE_CONVERGED * (1 - (REQUEUE_SPREAD * (hash(uid) % 1_000)) / 1_000));
+
+/** The plan when nothing of it may be done now. */
+const waiting = <Step extends AnyStep>(
+  plan: AnyPlan<Step>,
+  waits: AnyPlan<Step>['waits'],
+): AnyPlan<Step> => ({
+  ...plan,
+  act: null,
+  waits: [...waits, ...plan.waits],
+  converged: false,
+});
 
 const sameParts = (a: readonly unknown[], b: readonly unknown[]): boolean =>
   a.length === b.length && a.every((part, index) => part === b[index]);

@@ -4,6 +4,7 @@
  */
 import type { Millis } from '../base/units.ts';
 import type { StepOutcome } from '../clusters/types.ts';
+import type { MemberAsk } from '../maintenance/index.ts';
 import type { Batch, Fence, NewEvent, ObjectKey, StoredObject } from './ports.ts';
 
 /** A decided effect, as plain data: it is kept in the journal and recognised after a crash by being equal. */
@@ -86,6 +87,10 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
     stepId: string,
     now: Millis,
   ): { readonly reason: string; readonly detail: string } | null;
+  /** What the maintenance authority is asked before this step; empty: it takes nothing down (C3.2). */
+  disruptions?(step: Step, observed: Observed, subject: Subject<Desired, State>): readonly MemberAsk[];
+  /** Ids of such questions whose work is not over: their grants are kept. */
+  underWay?(subject: Subject<Desired, State>): readonly string[];
   /** The effect: idempotent, or carrying the step id. A failure may be thrown as BelayError. */
   perform(
     step: Step,

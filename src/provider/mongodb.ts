@@ -1,9 +1,11 @@
 /** The provider of kind MongoDB: joins the pure brain with readings and effects. */
+import { MINUTE, type Millis } from '../base/units.ts';
 import {
   advance,
   applyOutcome,
   type Desired,
   desiredFrom,
+  disruptionsOf,
   eventsFor,
   guard,
   initialState,
@@ -17,10 +19,12 @@ import {
   startStep,
   status,
   targetOf,
+  underWay,
 } from '../clusters/index.ts';
 import { keyOf } from '../engine/informer.ts';
 import type { NewEvent, StoredObject } from '../engine/ports.ts';
 import type { AnyPlan, Provider, Report, Subject } from '../engine/provider.ts';
+import { memberKey } from '../maintenance/index.ts';
 import type { MongoDBSpec } from '../model/index.ts';
 import { type EffectDeps, perform } from './effects.ts';
 import { CLUSTER_FINALIZER, OPERATION_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
@@ -33,7 +37,12 @@ export interface MongoDBProvider extends Provider<Desired, State, Reading, Step>
   /** A reading for plans and admission: hosts that carry nothing yet are part of it. */
   readonly look: (cluster: Cluster) => Promise<Reading>;
 }
-export type MongoDBDeps = ObserveDeps & EffectDeps;
+/** How urgent our own work is unless the installation says otherwise: people's tasks, usually 0, come first (C3.2). */
+const ENGINE_PRIORITY = 100;
+/** A member that is not back after this is down in everybody's eyes, with or without our lock. */
+const HOLD: Millis = 15 * MINUTE;
+
+export type MongoDBDeps = ObserveDeps & EffectDeps & { readonly maintenancePriority?: number };
 type Cluster = Subject<Desired, State>;
 
 /** Makes the provider. `seen` is told what each pass knows, so that events can be led to clusters. */
@@ -64,6 +73,17 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
       isInfrastructure(step) && !state.pending.some((pending) => pending.stepId === stepId),
     guard: (step, reading, { state, desired }, stepId, now) =>
       guard(step, reading, desired, state, now, stepId),
+    disruptions: (step, reading, { object, state, desired }) =>
+      disruptionsOf(step, state, reading, desired).map(({ member, why, mode }) => ({
+        id: `${object.metadata.uid}/${member}`,
+        node: memberKey(desired.namespace, member),
+        holder: `MongoDB ${desired.namespace}/${desired.name}`,
+        why,
+        priority: deps.maintenancePriority ?? ENGINE_PRIORITY,
+        mode,
+        duration: HOLD,
+      })),
+    underWay: ({ object, state }) => underWay(state).map((member) => `${object.metadata.uid}/${member}`),
     perform: (step, cluster, context) => perform(deps, step, cluster, context),
     applyOutcome,
     report,

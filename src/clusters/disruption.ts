@@ -1,0 +1,73 @@
+/** Which steps take something down, and what: the question to the maintenance authority (C3.2, S2, S13). */
+import { configOf, views } from './interpret.ts';
+import { pendingOf } from './state.ts';
+import { memberHost } from './topology.ts';
+import type { Desired, Observed, State, Step } from './types.ts';
+
+export interface Disruption {
+  readonly member: string;
+  /** For people: what is done to it. */
+  readonly why: string;
+  /** `force` where a person asked for an outage in so many words; locks of others count even then. */
+  readonly mode: 'strong' | 'force';
+}
+
+/** Members that this step takes out of service; empty: nobody notices it. */
+export function disruptionsOf(
+  step: Step,
+  state: State,
+  observed: Observed,
+  desired: Desired,
+): readonly Disruption[] {
+  switch (step.kind) {
+    case 'reload':
+      return [strong(step.member, `restart with configuration ${step.configVersion}`)];
+    case 'upgrade':
+      return [strong(step.member, `restart with ${step.version}`)];
+    case 'stepDown':
+      return [strong(step.member, 'hands over; writes pause for an election')];
+    case 'reconfig':
+      return leaving(step, state, observed).map((member) => strong(member, 'leaves the set'));
+    case 'deleteRuntime':
+      return isSuspension(step.member, state, desired)
+        ? [{ member: step.member, why: 'is suspended', mode: 'force' }]
+        : [];
+    default:
+      return [];
+  }
+}
+
+const strong = (member: string, why: string): Disruption => ({ member, why, mode: 'strong' });
+
+/** A deletion asks nobody: there is nothing left to be kept available. One that left its set serves nobody any more. */
+function isSuspension(member: string, state: State, desired: Desired): boolean {
+  if (desired.deleting !== null || !desired.suspend) return false;
+  const record = state.members.find((m) => m.name === member);
+  return record !== undefined && record.stage !== 'removing' && record.activated !== null;
+}
+
+/** Voting members that are in the set's configuration and not in the new one. */
+function leaving(
+  step: Extract<Step, { readonly kind: 'reconfig' }>,
+  state: State,
+  observed: Observed,
+): readonly string[] {
+  const members = views(state, observed).filter((v) => v.member.replicaSet === step.replicaSet);
+  const stay = new Set(step.config.members.map((row) => row.host));
+  const gone = new Set(
+    (configOf(members)?.members ?? [])
+      .filter((row) => row.votes === 1 && !stay.has(row.host))
+      .map((r) => r.host),
+  );
+  return members.filter((v) => gone.has(memberHost(v.member) ?? '')).map((v) => v.member.name);
+}
+
+/** Members that are down or coming back because of a step of ours: their grants are kept until they are back. */
+export function underWay(state: State): readonly string[] {
+  return state.members
+    .filter(
+      (m) =>
+        m.stage === 'reloading' || m.stage === 'upgrading' || pendingOf(state, m.name)?.action === 'upgrade',
+    )
+    .map((m) => m.name);
+}

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import {
+  type Admission,
+  admitMember,
+  Desk,
+  Fleet,
+  type MemberAsk,
+  releaseMember,
+} from '../maintenance/index.ts';
+import { passGate } from './gate.ts';
+
+/** Three members of one set on three hosts, and the real desk. */
+function desk(): Desk {
+  const nodes = [0, 1, 2].map((i) => ({
+    key: `default/orders-${i}`,
+    name: `orders-${i}`,
+    host: `db${i}`,
+    kind: 'member' as const,
+    state: 'up' as const,
+    startedAt: null,
+    disks: [],
+    cluster: 'default/orders',
+  }));
+  const members = nodes.map(({ key }) => ({ node: key, votes: 1 as const, priority: 1, data: true }));
+  const set = {
+    key: 'default/orders',
+    role: 'replicaSet' as const,
+    members,
+    writeConcern: 'majority' as const,
+    interruption: false,
+  };
+  return new Desk(new Fleet({ nodes, replicaSets: [set] }));
+}
+
+const ask = (member: string): MemberAsk => ({
+  id: `uid/${member}`,
+  node: `default/${member}`,
+  holder: 'MongoDB default/orders',
+  why: 'restart with configuration 2',
+  priority: 100,
+  mode: 'strong',
+  duration: 60_000,
+});
+
+const gateOf = (at: Desk) => ({
+  acquire: async (asked: MemberAsk): Promise<Admission> => admitMember(at, asked, 1_000),
+  release: async (id: string) => releaseMember(at, id),
+  holds: () => [],
+  onChange: () => () => {},
+});
+
+const step = (member: string) => ({ kind: 'reload', member });
+const asks = ({ member }: { readonly member: string }): readonly MemberAsk[] => [ask(member)];
+
+test('C3.2 S2 S13 a second member waits at the gate with the words of the authority; asking again for the first is asking once', async () => {
+  const gate = gateOf(desk());
+  const first = await passGate(gate, [step('orders-0')], asks, 5_000, 1_000);
+  expect([first.steps.length, first.waits]).toEqual([1, []]);
+  expect(first.grants.get(JSON.stringify(step('orders-0')))?.[0]?.node).toBe('default/orders-0');
+  const both = await passGate(gate, [step('orders-0'), step('orders-1')], asks, 5_000, 1_000);
+  expect(both.steps).toEqual([step('orders-0')]);
+  expect(both.waits).toMatchObject([{ on: 'MaintenanceGrant' }]);
+  expect(both.waits[0]?.detail).toMatch(/^orders-1: restart with configuration 2 waits: .*orders-0/);
+});
+
+test('C1.2 the wait ends when the lock does, as far as that is known, and else after the usual time', async () => {
+  const at = desk();
+  const gate = gateOf(at);
+  await passGate(gate, [step('orders-0')], asks, 5_000, 1_000);
+  const waiting = await passGate(gate, [step('orders-1')], asks, 5_000, 1_000);
+  expect(waiting.waits[0]?.until).toBeGreaterThan(1_000);
+  await gate.release('uid/orders-0');
+  expect((await passGate(gate, [step('orders-1')], asks, 5_000, 1_000)).steps).toHaveLength(1);
+});
+
+test('a step that takes nothing down passes without a question', async () => {
+  const gate = { ...gateOf(desk()), acquire: () => Promise.reject(new Error('asked')) };
+  const passed = await passGate(gate, [step('x')], () => [], 5_000, 1_000);
+  expect(passed.steps).toHaveLength(1);
+});

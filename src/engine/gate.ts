@@ -1,0 +1,65 @@
+/**
+ * The gate in front of everything that takes something down (C3.2, S2, S13): the maintenance authority grants it, or the
+ * step waits with the authority's own words. What the engine holds is given back as soon as nothing is under way any more.
+ */
+import type { Millis } from '../base/units.ts';
+import type { Admission, Grant, MemberAsk } from '../maintenance/index.ts';
+import type { AnyPlan, AnyStep } from './provider.ts';
+
+/** The maintenance authority as the engine sees it. */
+export interface Gate {
+  acquire(ask: MemberAsk): Promise<Admission>;
+  release(id: string): Promise<void>;
+  /** Ids of what is held or asked for, of those that begin so. From memory. */
+  holds(prefix: string): readonly string[];
+  /** Something was granted, given back or asked for: who waits asks again. Gives a stopper. */
+  onChange(listener: () => void): () => void;
+}
+
+/** What may pass, and why the rest may not. */
+export interface Passed<Step extends AnyStep> {
+  readonly steps: readonly Step[];
+  readonly waits: AnyPlan<Step>['waits'];
+  /** By the step as text: a step taken up again after a crash is another object. */
+  readonly grants: ReadonlyMap<string, readonly Grant[]>;
+}
+
+/** Name of the wait for a grant, in status, log and metrics. */
+export const WAIT_FOR_GRANT = 'MaintenanceGrant';
+
+/** Asks for every step; a step that takes several members down needs all of their grants. */
+export async function passGate<Step extends AnyStep>(
+  gate: Gate,
+  steps: readonly Step[],
+  asksOf: (step: Step) => readonly MemberAsk[],
+  patience: Millis,
+  now: Millis,
+): Promise<Passed<Step>> {
+  const free: Step[] = [];
+  const waits: AnyPlan<Step>['waits'][number][] = [];
+  const grants = new Map<string, readonly Grant[]>();
+  for (const step of steps) {
+    const got: Grant[] = [];
+    for (const ask of asksOf(step)) {
+      const admission = await gate.acquire(ask);
+      if (admission.kind === 'granted') got.push(admission.grant);
+      else waits.push(waitFor(ask, admission, patience, now));
+    }
+    if (got.length < asksOf(step).length) continue;
+    free.push(step);
+    grants.set(JSON.stringify(step), got);
+  }
+  return { steps: free, waits, grants };
+}
+
+/** An event announces that a lock is gone; the time is only how long that is relied on. */
+const waitFor = (
+  ask: MemberAsk,
+  refused: Extract<Admission, { readonly kind: 'refused' }>,
+  patience: Millis,
+  now: Millis,
+): AnyPlan<AnyStep>['waits'][number] => ({
+  on: WAIT_FOR_GRANT,
+  until: refused.retryAt > now ? refused.retryAt : now + patience,
+  detail: `${ask.node.slice(ask.node.indexOf('/') + 1)}: ${ask.why} waits: ${refused.refusal.message}`,
+});
