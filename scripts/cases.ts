@@ -1,14 +1,16 @@
 /**
  * `npm run cases -- FILE…`: plays scenario files in the form of test/cases/maintenance.yaml and prints each failure and the
- * count. Scenarios describe the original service: one that only passes with the compat switch is named, and counts as passed,
+ * count. Internal scenarios are played on the pure desk, public ones and the calls of ydbops through gRPC. They describe the original service: one that only passes with the compat switch is named, and counts as passed,
  * since a client that depends on it can have it. `--compat` plays everything with the switch on, `--better` nothing.
  */
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { deskDriver } from '../src/maintenance/cases/deskDriver.ts';
+import { grpcDriver } from '../src/grpc/testing/driver.ts';
+import { openStage } from '../src/grpc/testing/stage.ts';
+import { replayYdbops, ydbopsWorld } from '../src/grpc/testing/ydbops.ts';
 import { playInternal } from '../src/maintenance/cases/internal.ts';
 import { playPublic } from '../src/maintenance/cases/public.ts';
-import type { Scenario } from '../src/maintenance/cases/scenario.ts';
+import { type Scenario, World } from '../src/maintenance/cases/scenario.ts';
 import { BETTER, type Compat, ORIGINAL } from '../src/maintenance/index.ts';
 
 const args = process.argv.slice(2);
@@ -18,11 +20,22 @@ const [only] = args.filter((arg) => arg.startsWith('--'));
 async function play(scenario: Scenario, compat: Compat): Promise<readonly string[] | null> {
   try {
     if (scenario.layer === 'cms') return playInternal(scenario, compat);
-    if (scenario.layer === 'maintenance')
-      return await playPublic(scenario, (world) => deskDriver(world, compat));
-    return null;
+    if (scenario.layer === 'unit') return null;
+    return await overGrpc(scenario, compat);
   } catch (failure) {
     return [failure instanceof Error ? failure.message : String(failure)];
+  }
+}
+
+/** Through a client, a socket and the service, on a played cluster. */
+async function overGrpc(scenario: Scenario, compat: Compat): Promise<readonly string[]> {
+  const world = scenario.layer === 'ydbops' ? ydbopsWorld(scenario) : new World(scenario.cluster);
+  const stage = await openStage(world, compat);
+  try {
+    if (scenario.layer === 'ydbops') return await replayYdbops(scenario, stage);
+    return await playPublic(scenario, world, grpcDriver(world, stage));
+  } finally {
+    await stage.close();
   }
 }
 
@@ -52,7 +65,7 @@ for (const file of files) {
       if (passedBy === ORIGINAL) console.log(`compat  ${scenario.id}: passes with the compat switch`);
     } else if (problems === null) {
       count.skipped++;
-      console.log(`skip    ${scenario.id}: ${scenario.layer}`);
+      console.log(`skip    ${scenario.id}: notes on the inside, proved by src/maintenance/tasks.test.ts`);
     } else {
       count.failed++;
       console.log(`FAIL    ${scenario.id}${scenario.note === undefined ? '' : ` (${scenario.note})`}`);

@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { deskDriver } from './cases/deskDriver.ts';
 import { playInternal } from './cases/internal.ts';
 import { playPublic } from './cases/public.ts';
-import type { Scenario } from './cases/scenario.ts';
+import { type Scenario, World } from './cases/scenario.ts';
 import { BETTER, ORIGINAL } from './compat.ts';
 
 const file = new URL('../../test/cases/maintenance.yaml', import.meta.url);

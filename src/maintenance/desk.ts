@@ -6,7 +6,7 @@ import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import { PRIORITY_RANGE } from '../model/index.ts';
 import { checkAction, UndoLog } from './check.ts';
-import { BETTER, type Compat } from './compat.ts';
+import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Fleet, Item, LockRef } from './fleet.ts';
 import { DEFAULT_DURATION, DEFAULT_RETRY } from './limits.ts';
 import { itemsOf, resolve, type Target } from './resolve.ts';
@@ -48,6 +48,7 @@ export interface RequestInput {
   readonly duration?: Millis | null;
   readonly ignoreTenants?: boolean;
   readonly evict?: boolean;
+  readonly compat?: boolean;
   readonly actions: readonly { readonly action: Action; readonly at: readonly [number, number] }[];
   /** Keep what cannot be granted now as pending. */
   readonly schedule: boolean;
@@ -255,6 +256,7 @@ export class Desk {
       duration: input.duration ?? null,
       ignoreTenants: input.ignoreTenants ?? false,
       evict: input.evict ?? false,
+      ...(input.compat === true ? { compat: true } : {}),
       createdAt: now,
       refreshedAt: now,
       held: [],
@@ -339,12 +341,18 @@ export class Desk {
     const own = draft.held.flatMap((p) => p.deadline ?? []);
     const times = refusals.flatMap((r) => {
       const locked = r.reason === 'Locked';
-      return r.retryAt === null || (this.#options.compat.retryAfterDefaultOnly && !locked) ? [] : [r.retryAt];
+      return r.retryAt === null || (this.#compatOf(draft).retryAfterDefaultOnly && !locked)
+        ? []
+        : [r.retryAt];
     });
     if (refusals.length === 0 && own.length > 0) return Math.min(...own);
     const unknown = times.length < refusals.length;
     const earliest = times.length === 0 ? fallback : times.reduce((a, b) => Math.min(a, b));
     return Math.max(now, unknown ? Math.min(earliest, fallback) : earliest);
+  }
+
+  #compatOf({ compat }: Pick<Entry, 'compat'>): Compat {
+    return compat === true ? ORIGINAL : this.#options.compat;
   }
 
   #newPass(draft: Draft, now: Millis): Pass {
@@ -358,7 +366,7 @@ export class Desk {
       partial: draft.partial,
       ignoreTenants: draft.ignoreTenants,
       locksPriority: this.#options.locksPriority,
-      compat: this.#options.compat,
+      compat: this.#compatOf(draft),
       taken: this.#taken,
       ownNodes: new Set(),
     };
@@ -548,7 +556,7 @@ export class Desk {
   }
 
   #expireEntry(entry: Entry, now: Millis): void {
-    const late = this.#options.compat.expiryDropsTask;
+    const late = this.#compatOf(entry).expiryDropsTask;
     const endOf = (p: Permission): Millis =>
       p.deadline === null ? Number.POSITIVE_INFINITY : p.deadline + (late ? 2 * p.duration : 0);
     const held = entry.held.filter((p) => endOf(p) > now);

@@ -85,7 +85,13 @@ export const taskSpecOf = (name: string, spec: Spec, owner: string, dryRun = fal
 });
 
 /** The document of a task that came by another way; `name` of its object, when the identity is no name. */
-export const specDocument = (task: TaskSpec, topology: string | undefined, name: string): Spec => ({
+export const specDocument = (
+  task: TaskSpec,
+  topology: string | undefined,
+  name: string,
+  compat = false,
+): Spec => ({
+  ...(compat ? { compat } : {}),
   mode: task.mode ?? 'strong',
   priority: task.priority,
   owner: task.owner,
@@ -173,6 +179,7 @@ export function entryOf(name: string, spec: Spec, status: Status | null): Entry 
     duration: null,
     ignoreTenants: false,
     evict: false,
+    ...(spec.compat === true ? { compat: true } : {}),
     createdAt: millis(status.createTime ?? ''),
     refreshedAt: millis(status.lastRefreshTime ?? ''),
     pending,

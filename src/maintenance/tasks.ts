@@ -3,7 +3,7 @@
  * desk is which status. YDB's gRPC service, REST and the command line all go through here.
  */
 import type { Millis } from '../base/units.ts';
-import { BETTER, type Compat } from './compat.ts';
+import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import { type Answer, type Desk, priorityProblem } from './desk.ts';
 import { MAX_ACTIONS, MAX_DESCRIPTION_LENGTH, MAX_HOST_LENGTH, MAX_UID_LENGTH } from './limits.ts';
 import { resolve } from './resolve.ts';
@@ -117,6 +117,7 @@ export function createTask(desk: Desk, spec: TaskSpec, now: Millis, options: Tas
       priority: spec.priority,
       partial: !composite,
       maxInFlight: spec.maxInFlight,
+      compat: options.compat === ORIGINAL,
       actions: spec.groups.flatMap((group, g) => group.map((action, a) => ({ action, at: [g, a] as const }))),
       schedule: true,
       dry: spec.dryRun,

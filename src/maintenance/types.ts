@@ -134,6 +134,8 @@ export interface Entry {
   /** Tenants' limits are not looked at (internal requests only). */
   readonly ignoreTenants: boolean;
   readonly evict: boolean;
+  /** Judged as the original does, quirks included, whatever the installation does (C5.5). */
+  readonly compat?: boolean;
   readonly createdAt: Millis;
   readonly refreshedAt: Millis;
   readonly pending: readonly Pending[];

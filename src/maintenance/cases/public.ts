@@ -1,7 +1,7 @@
 /** Plays scenarios of the public layer (`maintenance`) against anything that answers as the maintenance service does. */
 import { SECOND } from '../../base/units.ts';
 import { same, sorted } from './internal.ts';
-import { type Json, type Scenario, World } from './scenario.ts';
+import type { Json, Scenario, World } from './scenario.ts';
 
 /** One action as it is asked for: indexes of nodes, names of hosts, `pdisk:<node>:<disk>`. */
 export interface WantedAction {
@@ -58,10 +58,10 @@ export interface TaskDriver {
 /** Everything that went otherwise than the scenario says; empty: it passes. */
 export async function playPublic(
   scenario: Scenario,
-  open: (world: World) => Promise<TaskDriver> | TaskDriver,
+  world: World,
+  driver: TaskDriver,
 ): Promise<readonly string[]> {
-  const world = new World(scenario.cluster);
-  const player = new Player(world, await open(world));
+  const player = new Player(world, driver);
   const problems: string[] = [];
   for (const [i, step] of scenario.steps.entries()) {
     const found = await player.step(step);

@@ -61,6 +61,7 @@ const taskSpec = z.strictObject({
     .max(128, { error: 'must be at most 128 characters' })
     .optional()
     .describe('Identity the client gave the task, where it is no name of an object.'),
+  compat: z.boolean().optional().describe('Judge it as YDB’s own maintenance service does, quirks included.'),
   topology: nameText('ydb-prod')
     .optional()
     .describe('Topology the nodes belong to; by default the managed databases.'),

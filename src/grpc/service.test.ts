@@ -1,0 +1,155 @@
+import { readFileSync } from 'node:fs';
+import type { DescEnum, DescMessage } from '@bufbuild/protobuf';
+import { afterEach, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { playPublic } from '../maintenance/cases/public.ts';
+import { type Scenario, World } from '../maintenance/cases/scenario.ts';
+import { BETTER, ORIGINAL } from '../maintenance/index.ts';
+import { file_auth as auth } from './gen/auth_pb.js';
+import { file_cms as cms } from './gen/cms_pb.js';
+import { file_discovery as discovery } from './gen/discovery_pb.js';
+import { file_issue as issue } from './gen/issue_pb.js';
+import { AvailabilityMode, file_maintenance as maintenance } from './gen/maintenance_pb.js';
+import { file_operation as operation } from './gen/operation_pb.js';
+import { grpcDriver } from './testing/driver.ts';
+import { openStage, type Stage } from './testing/stage.ts';
+import { replayYdbops, ydbopsWorld } from './testing/ydbops.ts';
+
+const file = new URL('../../test/cases/maintenance.yaml', import.meta.url);
+const { cases } = parse(readFileSync(file, 'utf8')) as { cases: readonly Scenario[] };
+const open: Stage[] = [];
+afterEach(async () => {
+  for (const stage of open.splice(0)) await stage.close();
+});
+async function stageOf(world: World, compat = BETTER): Promise<Stage> {
+  const stage = await openStage(world, compat);
+  open.push(stage);
+  return stage;
+}
+
+describe('C6.2 scenarios of the public layer pass through a client and a socket', () => {
+  for (const scenario of cases.filter((c) => c.layer === 'maintenance')) {
+    const compat = scenario.status === 'quirk' ? ORIGINAL : BETTER;
+    test(scenario.id, async () => {
+      const world = new World(scenario.cluster);
+      const problems = await playPublic(scenario, world, grpcDriver(world, await stageOf(world, compat)));
+      expect(problems).toEqual([]);
+    });
+  }
+});
+
+describe('C6.2 calls that ydbops was seen to make end where they ended', () => {
+  for (const scenario of cases.filter((c) => c.layer === 'ydbops')) {
+    test(scenario.id, async () => {
+      const stage = await stageOf(ydbopsWorld(scenario));
+      expect(await replayYdbops(scenario, stage)).toEqual([]);
+    });
+  }
+});
+
+const atOnce = { seconds: 60n, nanos: 0 };
+const lock = (nodeId: number) => ({
+  action: {
+    case: 'lockAction' as const,
+    value: { scope: { scope: { case: 'nodeId' as const, value: nodeId } }, duration: atOnce },
+  },
+});
+const request = (taskUid: string, ...nodes: readonly number[]) => ({
+  taskOptions: { taskUid, availabilityMode: AvailabilityMode.STRONG, description: 'kernel' },
+  actionGroups: nodes.map((n) => ({ actions: [lock(n)] })),
+});
+
+test('C6.2 who has no token, a wrong one or too weak a role is refused in the operation, with a result', async () => {
+  const stage = await stageOf(new World({ nodes: 8 }));
+  const nobody = await stage.client('').nodes();
+  expect([nobody.status, nobody.issues]).toEqual([
+    'UNAUTHORIZED',
+    ['Access denied: no token in x-ydb-auth-ticket'],
+  ]);
+  const wrong = stage.client('');
+  wrong.token = 'guessed';
+  expect((await wrong.list('')).status).toBe('UNAUTHORIZED');
+  const viewer = stage.client('viewer');
+  expect((await viewer.nodes()).result.nodes).toHaveLength(8);
+  const refused = await viewer.create(request('t', 1));
+  expect([refused.status, refused.issues]).toEqual([
+    'UNAUTHORIZED',
+    ["Access denied: 'viewer' is not an admin"],
+  ]);
+  expect((await viewer.drop('t')).status).toBe('UNAUTHORIZED');
+  const other = await stage.client('').login('eve', 'belay_api_token_of_bob');
+  expect(other.status).toBe('UNAUTHORIZED');
+});
+
+test('C6.2 errors carry a result all the same, and the words that say what is wrong', async () => {
+  const client = (await stageOf(new World({ nodes: 8 }))).client('eve');
+  const replies = await Promise.all([
+    client.refresh('nope'),
+    client.get('nope'),
+    client.create(request('t', 99)),
+    client.complete([]),
+  ]);
+  expect(replies.map((r) => [r.status, r.issues[0]])).toEqual([
+    ['BAD_REQUEST', 'Task not found: nope'],
+    ['BAD_REQUEST', 'Task not found: nope'],
+    ['BAD_REQUEST', 'there is no node played/99'],
+    ['BAD_REQUEST', 'Empty actions'],
+  ]);
+});
+
+test('C6.2 a host made of digits is a number of a node; drain takes nodes only', async () => {
+  const client = (await stageOf(new World({ nodes: 8 }))).client('eve');
+  const scope = { scope: { case: 'host' as const, value: '3' } };
+  const byHost = await client.create({
+    ...request('t'),
+    actionGroups: [{ actions: [{ action: { case: 'lockAction', value: { scope, duration: atOnce } } }] }],
+  });
+  expect(byHost.result.actionGroupStates[0]?.actionStates[0]?.action?.action.value?.scope?.scope).toEqual({
+    case: 'nodeId',
+    value: 3,
+  });
+  const named = { scope: { case: 'host' as const, value: 'host-4' } };
+  const drain = await client.create({
+    ...request('u'),
+    actionGroups: [{ actions: [{ action: { case: 'drainAction', value: { scope: named } } }] }],
+  });
+  expect([drain.status, drain.issues]).toEqual(['BAD_REQUEST', ['Unsupported scope: drain takes a node']]);
+});
+
+test('C6.2 get tells all options while something is held; compat: only while something waits', async () => {
+  const told = await Promise.all(
+    [BETTER, ORIGINAL].map(async (compat) => {
+      const client = (await stageOf(new World({ nodes: 8 }), compat)).client('eve');
+      await client.create(request('t', 1));
+      return (await client.get('t')).result.taskOptions?.description;
+    }),
+  );
+  expect(told).toEqual(['kernel', '']);
+});
+
+test('C6.2 a task on a thousand groups comes back whole', async () => {
+  const client = (await stageOf(new World({ nodes: 1000, pdisks: 0 }))).client('eve');
+  const all = Array.from({ length: 1000 }, (_, i) => i + 1);
+  const { status, result } = await client.create({
+    ...request('t', ...all),
+    taskOptions: { taskUid: 't', availabilityMode: AvailabilityMode.FORCE },
+  });
+  expect([status, result.actionGroupStates.length]).toEqual(['SUCCESS', 1000]);
+});
+
+test('the numbers of fields in the .proto files are those of the generated code', () => {
+  for (const desc of [maintenance, operation, issue, discovery, auth, cms]) {
+    const text = readFileSync(new URL(`./proto/${desc.proto.name}`, import.meta.url), 'utf8');
+    const written = [...text.matchAll(/(\w+) = (\d+);/g)].map((m) => `${m[1]} ${m[2]}`);
+    const enums = (list: readonly DescEnum[]): readonly string[] =>
+      list.flatMap((e) => e.values.map((v) => `${v.name} ${v.number}`));
+    const all = (messages: readonly DescMessage[]): readonly string[] =>
+      messages.flatMap((m) => [
+        ...m.fields.map((f) => `${f.name} ${f.number}`),
+        ...enums(m.nestedEnums),
+        ...all(m.nestedMessages),
+      ]);
+    const generated = [...all(desc.messages), ...enums(desc.enums)];
+    expect(written.sort()).toEqual(generated.sort());
+  }
+});
