@@ -20,8 +20,9 @@ describe('C5 scenarios of the internal layer pass as they are', () => {
 describe('C1 scenarios of the public layer pass as they are', () => {
   for (const scenario of cases.filter((c) => c.layer === 'maintenance')) {
     const compat = scenario.status === 'quirk' ? ORIGINAL : BETTER;
-    test(scenario.id, async () =>
-      expect(await playPublic(scenario, (world) => deskDriver(world, compat))).toEqual([]),
-    );
+    test(scenario.id, async () => {
+      const world = new World(scenario.cluster);
+      expect(await playPublic(scenario, world, deskDriver(world, compat))).toEqual([]);
+    });
   }
 });
