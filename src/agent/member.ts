@@ -1,6 +1,5 @@
 /** One member on this host: its snapshot, its process, its database, and what is reported of them. */
 import { createHash, X509Certificate } from 'node:crypto';
-import { existsSync, renameSync, statSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { BelayError } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
@@ -14,7 +13,8 @@ import { atomicWrite, derivedWriteIfChanged, makeFolder, PRIVATE, readJson, read
 import type { Inventory, ServiceRecord } from './inventory.ts';
 import { signal } from './launch.ts';
 import type { ServicePaths } from './layout.ts';
-import { ANSWERS_KEPT, LOG_LIMIT, LOGS_KEPT, MAX_QUEUED_COMMANDS } from './limits.ts';
+import { ANSWERS_KEPT, MAX_QUEUED_COMMANDS } from './limits.ts';
+import { rotateLog } from './logRotation.ts';
 import { ClientPool } from './mongo.ts';
 import { Observer } from './observer.ts';
 import { listenerOf } from './procfs.ts';
@@ -378,19 +378,8 @@ export class Member {
       this.#volume = volume;
       this.#report();
     }
-    this.#rotateLog();
-  }
-
-  /** STO-07: nobody else does. The server opens a new file on the signal (`logRotate: reopen`). */
-  #rotateLog(): void {
-    const { log } = this.#options.paths;
     const { pid } = this.#supervisor;
-    if (pid === null || !existsSync(log) || statSync(log).size < LOG_LIMIT) return;
-    for (let age = LOGS_KEPT; age > 1; age--) {
-      if (existsSync(`${log}.${age - 1}`)) renameSync(`${log}.${age - 1}`, `${log}.${age}`);
-    }
-    renameSync(log, `${log}.1`);
-    signal(pid, 'SIGUSR1');
+    if (pid !== null) rotateLog(this.#options.paths.log, () => signal(pid, 'SIGUSR1'));
   }
 
   /** Stops the process for good. */

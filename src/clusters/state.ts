@@ -448,6 +448,7 @@ const appliedUser = (step: Extract<Step, { kind: 'applyUser' }>): AppliedUser =>
   uid: step.user.uid,
   username: step.user.username,
   db: step.user.db,
+  ...(step.user.connectionSecret === undefined ? {} : { connectionSecret: step.user.connectionSecret }),
   hash: step.hash,
 });
 

@@ -86,6 +86,8 @@ export interface DesiredUser {
   /** Which sealed secret holds the password, and a fingerprint of its value, so that a change is seen. */
   readonly passwordRef: string | null;
   readonly passwordFingerprint: string | null;
+  /** The secret for its connection strings, where the document names one (DEL-01). */
+  readonly connectionSecret?: string;
   readonly deleting: boolean;
 }
 
@@ -219,6 +221,8 @@ export interface AppliedUser {
   readonly uid: string;
   readonly username: string;
   readonly db: string;
+  /** The secret its connection strings were written to, where its document named one. */
+  readonly connectionSecret?: string;
   /** What was applied; `UNCONFIRMED` while no answer has told that it was. */
   readonly hash: string;
 }

@@ -506,7 +506,12 @@ async function applyUser(work: Work, step: Extract<Step, { kind: 'applyUser' }>)
     if (login.kind !== 'done') return { outcome: notConfirmed(outcomeOf(login, {})) };
   }
   await userSecrets.publishConnection(document.object, desired, state);
-  return done({});
+  const former = state.users.find((u) => u.uid === step.user.uid);
+  const rows =
+    former === undefined
+      ? []
+      : await userSecrets.formerRows(document.object, former.connectionSecret ?? null);
+  return { ...done({}), also: { secretPrefixesToDelete: rows } };
 }
 
 /** A user's own login that fails is that user's trouble: tried again, never a case for the cluster's repair. */

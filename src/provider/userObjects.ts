@@ -36,11 +36,14 @@ export function clusterKeyOf(user: StoredObject): ObjectKey {
   return { kind: 'MongoDB', namespace: namespace ?? user.metadata.namespace, name };
 }
 
-/** Where connection strings of a user are kept: the name asked for, or `<cluster>-<user>-<db>` fit for DNS. */
-export function connectionSecretName(user: StoredObject): string {
+/** Where connection strings of a user are kept: the name asked for, or (null) `<cluster>-<user>-<db>` fit for DNS. */
+export function connectionSecretName(
+  user: StoredObject,
+  asked: string | null = userSpec(user).connectionStringSecretName ?? null,
+): string {
   const spec = userSpec(user);
   const made = `${spec.mongodbResourceRef.name}-${user.metadata.name}-${spec.db}`;
-  return spec.connectionStringSecretName ?? made.toLowerCase().replace(/[^a-z0-9-]/g, '');
+  return asked ?? made.toLowerCase().replace(/[^a-z0-9-]/g, '');
 }
 
 /** Where the user's password is kept; null for users whose identity is kept outside. */
@@ -124,6 +127,9 @@ export class UserSecrets {
       roles: spec.roles.map((role) => ({ role: role.name, db: role.db })),
       passwordRef: reference,
       passwordFingerprint: reference === null ? null : await this.#fingerprint(reference, fresh, generated),
+      ...(spec.connectionStringSecretName === undefined
+        ? {}
+        : { connectionSecret: spec.connectionStringSecretName }),
       deleting,
     };
   }
@@ -156,14 +162,14 @@ export class UserSecrets {
   }
 
   /** Whether the name of a user's connection-string secret is free or its own (B3.4). */
-  async ownsConnectionSecret(user: StoredObject): Promise<boolean> {
+  async ownsConnectionSecret(user: StoredObject, name = connectionSecretName(user)): Promise<boolean> {
     const { uid, namespace } = user.metadata;
-    if (this.#owners.has(`${uid}/${connectionSecretName(user)}`)) return true;
-    const prefix = namedSecretPrefix(namespace, connectionSecretName(user));
+    if (this.#owners.has(`${uid}/${name}`)) return true;
+    const prefix = namedSecretPrefix(namespace, name);
     const owner = await this.#secrets.get(`${prefix}${OWNER_KEY}`);
     if (owner === null) return (await this.#secrets.get(`${prefix}connectionString.standard`)) === null;
     if (owner.reveal() !== uid) return false;
-    this.#owners.add(`${uid}/${connectionSecretName(user)}`);
+    this.#owners.add(`${uid}/${name}`);
     return true;
   }
 
@@ -188,12 +194,20 @@ export class UserSecrets {
     }
   }
 
+  /** DEL-01: rows of the secret that held the connection strings before they moved; only one that says that it is ours. */
+  async formerRows(user: StoredObject, asked: string | null): Promise<readonly string[]> {
+    const name = connectionSecretName(user, asked);
+    if (name === connectionSecretName(user)) return [];
+    const owner = await this.#secrets.get(`${namedSecretPrefix(user.metadata.namespace, name)}${OWNER_KEY}`);
+    return owner?.reveal() === user.metadata.uid ? this.ownedRows(user, name) : [];
+  }
+
   /** Names of rows that go with a user: those of its own connection-string secret, never a password somebody gave. */
-  async ownedRows(user: StoredObject): Promise<readonly string[]> {
-    const prefix = namedSecretPrefix(user.metadata.namespace, connectionSecretName(user));
-    if (!(await this.ownsConnectionSecret(user))) return [];
+  async ownedRows(user: StoredObject, name = connectionSecretName(user)): Promise<readonly string[]> {
+    const prefix = namedSecretPrefix(user.metadata.namespace, name);
+    if (!(await this.ownsConnectionSecret(user, name))) return [];
     const given = userSpec(user).passwordSecretKeyRef;
-    if (given === undefined || given.name !== connectionSecretName(user)) return [prefix];
+    if (given === undefined || given.name !== name) return [prefix];
     return [OWNER_KEY, 'username', 'connectionString.standard'].map((key) => `${prefix}${key}`);
   }
 }

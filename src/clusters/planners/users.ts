@@ -88,6 +88,8 @@ export const userHash = (user: DesiredUser, cluster: Pick<Scene, 'state' | 'desi
     [...user.roles].map((r) => `${r.db}.${r.role}`).sort(),
     user.passwordFingerprint,
     connectionString(cluster.state, cluster.desired),
+    // Only where there is one: users that were applied before stay applied.
+    ...(user.connectionSecret === undefined ? [] : [user.connectionSecret]),
   ]);
 
 /**
