@@ -87,6 +87,7 @@ const CODE_NAMES: Readonly<Record<number, string>> = {
   166: 'CommandNotSupportedOnView',
   167: 'OptionNotSupportedOnView',
   168: 'InvalidPipelineOperator',
+  169: 'CommandOnShardedViewNotSupportedOnMongod',
   175: 'QueryPlanKilled',
   188: 'IncompatibleServerVersion',
   189: 'PrimarySteppedDown',

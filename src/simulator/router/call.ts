@@ -55,7 +55,8 @@ export class RouteCall {
   /** The newest time any shard worked at, for the reply. */
   operationTime: Timestamp | null = null;
 
-  constructor(router: Router, context: CommandContext) {
+  /** `transaction` is given where the call already takes part in one. */
+  constructor(router: Router, context: CommandContext, transaction?: RoutedTransaction | null) {
     this.router = router;
     this.context = context;
     this.command = context.command;
@@ -63,7 +64,7 @@ export class RouteCall {
     const lsid: unknown = context.command['lsid'];
     const full = lsid === undefined ? null : fullSessionId(context, lsid);
     this.session = full === null ? null : { lsid: full, key: sessionKey(full) };
-    this.transaction = this.#transaction();
+    this.transaction = transaction === undefined ? this.#transaction() : transaction;
   }
 
   #transaction(): RoutedTransaction | null {
@@ -75,6 +76,16 @@ export class RouteCall {
       throw fail(72, "'autocommit' field requires a transaction number to also be specified");
     const starts = command['startTransaction'] === true;
     return this.router.transactions.enter(session.key, number.value, starts, command['readConcern']);
+  }
+
+  /** The same client's call with another command. */
+  derived(name: string, command: Document): RouteCall {
+    const { lsid, txnNumber, autocommit } = this.command;
+    const session = Object.entries({ lsid, txnNumber, autocommit }).filter(
+      ([, value]) => value !== undefined,
+    );
+    const whole = { ...command, ...Object.fromEntries(session), $db: this.db };
+    return new RouteCall(this.router, { ...this.context, name, command: whole }, this.transaction);
   }
 
   /** The client's command without what belongs to the way. */

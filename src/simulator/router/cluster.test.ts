@@ -151,6 +151,21 @@ test('aggregations: groups over shards, joins with other collections, results wr
   expect(await coll('copy').countDocuments()).toBe(34);
 });
 
+test('views over a sharded collection see the documents of every shard', async () => {
+  await client.db('app').createCollection('odd', { viewOn: 'ranged', pipeline: [{ $match: { v: 1 } }] });
+  await client
+    .db('app')
+    .createCollection('late', { viewOn: 'odd', pipeline: [{ $match: { _id: { $gt: 40 } } }] });
+  const odd = coll('odd');
+  expect(await odd.countDocuments()).toBe(33);
+  expect(
+    await odd.find({ _id: { $gt: 48 } }, { sort: { _id: 1 }, limit: 2, projection: { v: 0 } }).toArray(),
+  ).toEqual([{ _id: 49 }, { _id: 52 }]);
+  expect(await coll('late').estimatedDocumentCount()).toBe(19);
+  expect(await coll('late').distinct('v')).toEqual([1]);
+  await expect(odd.insertOne({ _id: 1 })).rejects.toMatchObject({ code: 166 });
+});
+
 test('updates and deletes go where the document is, with or without the key', async () => {
   const all = coll('ranged');
   expect(await all.updateOne({ _id: 60 }, { $set: { w: 1 } })).toMatchObject({ matchedCount: 1 });

@@ -122,7 +122,8 @@ export class Router {
       updates: [{ q: { _id }, u: update, upsert: true }],
     };
     await this.config.call('config', { ...command, writeConcern: { w: 'majority' } }, { resend: 'always' });
-    await this.catalog.refreshShards();
+    const shards = await this.catalog.refreshShards();
+    for (const name of this.#clients.keys()) if (!shards.has(name)) this.#leave(name);
     await this.accounts.refreshWhenDue();
     await this.#readVersion();
   }
@@ -146,8 +147,7 @@ export class Router {
   async client(shard: string): Promise<SetClient> {
     const host = this.catalog.shards.get(shard) ?? (await this.catalog.refreshShards()).get(shard);
     if (host === undefined) {
-      this.#clients.get(shard)?.close();
-      this.#clients.delete(shard);
+      this.#leave(shard);
       this.catalog.forgetAll();
       throw fail(70, `Shard ${shard} not found`);
     }
@@ -160,6 +160,11 @@ export class Router {
     const made = this.#follow(address);
     this.#clients.set(shard, made);
     return made;
+  }
+
+  #leave(shard: string): void {
+    this.#clients.get(shard)?.close();
+    this.#clients.delete(shard);
   }
 
   /** Every shard's name. */

@@ -27,16 +27,17 @@ import type { Router } from './router.ts';
 import { abortEverywhere, runAbort, runCommit, tellShards, transactionFields } from './sessions.ts';
 import { type Routed, SHARDING_COMMANDS } from './sharding-commands.ts';
 import { recoveryShard } from './transactions.ts';
+import { throughViews } from './views.ts';
 import { DELETE, INSERT, runWrite, UPDATE } from './writes.ts';
 
 type Run = Routed['run'];
 
 /** How commands that a server has too are run here. */
 const ROUTED: Readonly<Record<string, Run>> = {
-  find: runFind,
-  count: runCount,
-  distinct: runDistinct,
-  aggregate: runAggregate,
+  find: throughViews(runFind),
+  count: throughViews(runCount),
+  distinct: throughViews(runDistinct),
+  aggregate: throughViews(runAggregate),
   insert: (call) => runWrite(call, INSERT),
   update: (call) => runWrite(call, UPDATE),
   delete: (call) => runWrite(call, DELETE),

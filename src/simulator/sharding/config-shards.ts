@@ -193,12 +193,15 @@ async function register(
       put(DATABASES, { _id: db, primary: name, version: firstDatabaseVersion(new UUID(), at) });
   });
   for (const id of databases) await config.changing({ kind: 'database', id }, async () => undefined);
-  if (twoShards) await tellCardinality(config);
+  if (twoShards) await tellIdentities(config);
   config.node.log.log('I', 'SHARDING', 22_078, 'conn', 'Added shard', { shard: name, host: given });
 }
 
-/** From the second shard on, every shard turns away users without the privilege to come directly. */
-async function tellCardinality(config: ConfigService): Promise<void> {
+/**
+ * Tells every shard who it is: where the config servers are now, and from the second shard on that users without the privilege
+ * to come directly are to be turned away. Who can't be reached is told the next time.
+ */
+export async function tellIdentities(config: ConfigService): Promise<void> {
   const shards = config.shards().map(({ _id }) => String(_id));
   await Promise.allSettled(
     shards.map((shardName) => {
@@ -207,12 +210,13 @@ async function tellCardinality(config: ConfigService): Promise<void> {
         clusterId: config.clusterId(),
         configsvrConnectionString: configString(config),
       };
-      return config.tell(shardName, { _simIdentify: 1, identity, twoShards: true });
+      return config.tell(shardName, { _simIdentify: 1, identity, twoShards: shards.length > 1 });
     }),
   );
 }
 
-function configString(config: ConfigService): string {
+/** How the config servers are reached now. */
+export function configString(config: ConfigService): string {
   const fields = config.node.replication!.helloFields({ legacyNames: false });
   return setString({ name: config.node.replication!.setName, hosts: (fields['hosts'] ?? []) as string[] });
 }

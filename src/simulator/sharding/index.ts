@@ -6,6 +6,7 @@ import type { PeerPool } from '../replication/peer-pool.ts';
 import { Balancer } from './balancer.ts';
 import { configCommands } from './config-commands.ts';
 import { ConfigService } from './config-service.ts';
+import { configString, tellIdentities } from './config-shards.ts';
 import { shardCommands } from './shard-commands.ts';
 import { ShardService } from './shard-service.ts';
 
@@ -36,7 +37,13 @@ export function openClusterPart({
   if (role === 'configsvr') {
     const config = new ConfigService(node, pool);
     const balancer = new Balancer(config);
-    config.onTick = () => balancer.round();
+    let told = '';
+    config.onTick = async () => {
+      const where = configString(config);
+      if (where !== told && config.shards().length > 0) await tellIdentities(config);
+      told = where;
+      await balancer.round();
+    };
     config.open();
     return {
       specs: configCommands(config, balancer),

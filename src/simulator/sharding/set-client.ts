@@ -64,6 +64,7 @@ export class SetClient {
   #primary: string | null = null;
   #electionId: ObjectId | null = null;
   #refusal: ServerError | null = null;
+  #looking: Promise<void> | null = null;
   #watching = false;
   #closed = false;
 
@@ -199,8 +200,15 @@ export class SetClient {
     if (this.#primary === host) this.#primary = null;
   }
 
-  /** Asks all members who they are; resolves as soon as one is primary. */
-  async #look(): Promise<void> {
+  /** Asks all members who they are; resolves as soon as one is primary. Everyone who waits shares one look. */
+  #look(): Promise<void> {
+    this.#looking ??= this.#askAll().finally(() => {
+      this.#looking = null;
+    });
+    return this.#looking;
+  }
+
+  async #askAll(): Promise<void> {
     this.#refusal = null;
     const failures: unknown[] = [];
     const looks = this.#hosts.map(async (host) => {

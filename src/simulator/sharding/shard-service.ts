@@ -26,6 +26,7 @@ const BLOCK_WAIT = 5 * SECOND;
 /** Blocking waits this long for requests under way. */
 const DRAIN_WAIT = 10 * SECOND;
 
+const READS: ReadonlySet<string> = new Set(['find', 'count', 'distinct', 'aggregate']);
 /** Databases whose data belongs to the member itself. */
 const OWN: ReadonlySet<string> = new Set(['admin', 'config', 'local']);
 
@@ -99,9 +100,29 @@ export class ShardService {
     if (sent !== null && !acceptable(sent, knownVersion(collection))) throw this.#stale(ns, context);
     const version: unknown = command['databaseVersion'];
     if (!isDocument(version)) return;
+    this.#assertDatabase(context, version, database);
+    if (READS.has(context.name)) this.#refuseShardedView(ns);
+  }
+
+  #assertDatabase(context: CommandContext, version: Document, database: Document | undefined): void {
     const same = (database?.['timestamp'] as Timestamp | undefined)?.equals(version['timestamp']) === true;
     if (same && Number(database?.['lastMod']) === Number(version['lastMod'])) return;
     throw fail(249, `sharding metadata of database ${context.db} is not the router's`, { db: context.db });
+  }
+
+  /** A view over a sharded collection is the router's to run: it gets the pipeline to put in front. */
+  #refuseShardedView(view: string): void {
+    const db = view.slice(0, view.indexOf('.'));
+    const pipeline: Document[] = [];
+    let ns = view;
+    for (let info = this.#node.data.info(ns); info?.type === 'view'; info = this.#node.data.info(ns)) {
+      pipeline.unshift(...((info.options['pipeline'] ?? []) as Document[]));
+      ns = `${db}.${info.options['viewOn']}`;
+    }
+    if (ns === view || knownVersion(this.documents.get(CACHED_COLLECTIONS, ns)) === null) return;
+    throw fail(169, `resolved views on sharded collections must be executed by mongos: ${view}`, {
+      resolvedView: { ns, pipeline },
+    });
   }
 
   #stale(ns: string, context: CommandContext): Error {
