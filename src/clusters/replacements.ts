@@ -1,16 +1,18 @@
 /** What the record learns of members that take another's place (A13.3). */
-import { views } from './interpret.ts';
+import { configOf, type MemberView, views } from './interpret.ts';
 import { isOut } from './planners/membership.ts';
-import { forgetMembers, pendingOf, retire } from './state.ts';
+import { forgetMembers, pendingOf, retire, unretire } from './state.ts';
+import { memberHost } from './topology.ts';
 import type { MemberState, Observed, State } from './types.ts';
 
 /**
  * The old one is seen out of the set's configuration: its place is free, and it holds up nobody any more. The new one is a
  * full member: it has the place. A new one that was given up retires as soon as it is out (A13.7).
  */
-export function learnReplacements(state: State, observed: Observed): State {
-  let next = forgetWithHost(state, observed);
-  const all = views(state, observed);
+export function learnReplacements(before: State, observed: Observed): State {
+  const all = views(before, observed);
+  const state = forgetWithHost(takenBack(before, all), observed);
+  let next = state;
   const out = (member: MemberState): boolean => isOut({ all, state }, member);
   for (const member of state.members) {
     const { replacement, name, stage } = member;
@@ -25,6 +27,18 @@ export function learnReplacements(state: State, observed: Observed): State {
     }
   }
   return next;
+}
+
+/**
+ * A configuration that was seen before a majority had it can be lost with its primary: who was out is in again. Then it
+ * leaves once more, by the ordinary way.
+ */
+function takenBack(state: State, all: readonly MemberView[]): State {
+  const back = (state.retired ?? []).filter((member) => {
+    const rows = configOf(all.filter((v) => v.member.replicaSet === member.replicaSet))?.members ?? [];
+    return rows.some((row) => row.host === memberHost(member));
+  });
+  return back.reduce((next, { name }) => unretire(next, name), state);
 }
 
 function arrived(member: MemberState): MemberState {

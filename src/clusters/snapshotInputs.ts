@@ -2,7 +2,7 @@
 import { type Bytes, GIB } from '../base/units.ts';
 import { loginsNow } from './operations/rotateUsers.ts';
 import type { MemberSnapshot } from './snapshot.ts';
-import { componentOf, memberHost, serviceHostname, untouched } from './topology.ts';
+import { componentOf, memberHost, serviceHostname, stayingMembers, untouched } from './topology.ts';
 import type {
   ActivatedSnapshot,
   Desired,
@@ -113,10 +113,15 @@ function roleHashes(
 export const goalHash = (goal: Goal, role: MemberRole): string =>
   (role === 'replicaSet' ? undefined : goal.roles?.[role]) ?? goal.hash;
 
-/** `cfg/host:port,…`: where routers find the config servers that are full members (A5.3). Null: none yet. */
+/**
+ * `cfg/host:port,…`: where routers find the config servers that are full members (A5.3). Null: none yet. One that takes
+ * another's place is listed instead of it, so that routers restart once for a replacement (A13.3).
+ */
 export function configServerList(state: Pick<State, 'members'>): string | null {
-  const servers = state.members.filter((m) => m.role === 'configServer' && m.stage !== 'removing');
-  const settled = servers.filter((m) => m.stage !== 'planned' && m.stage !== 'syncing');
+  const servers = stayingMembers(state).filter((m) => m.role === 'configServer');
+  const settled = servers.filter(
+    (m) => m.replacement !== undefined || (m.stage !== 'planned' && m.stage !== 'syncing'),
+  );
   const hosts = settled.map(memberHost).filter((h) => h !== null);
   const name = servers[0]?.replicaSet;
   return name === undefined || hosts.length === 0 ? null : `${name}/${hosts.sort().join(',')}`;

@@ -101,6 +101,14 @@ export function retire(state: State, name: string): State {
   };
 }
 
+/** Among the members again, and to leave: its set has it in its configuration after all. */
+export function unretire(state: State, name: string): State {
+  const member = state.retired?.find((m) => m.name === name);
+  check(member !== undefined, 'A2.2', `no retired member ${name}`);
+  const kept = forgetMembers(state, new Set([name]));
+  return { ...kept, pending: state.pending, members: [...kept.members, member] };
+}
+
 /** The state without these members and everything kept about them. */
 export function forgetMembers(state: State, names: ReadonlySet<string>): State {
   const retired = state.retired?.filter((m) => !names.has(m.name)) ?? [];

@@ -3,8 +3,9 @@ import { desired, host } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
+import { configServerList } from '../snapshotInputs.ts';
 import { withFailure, withMember } from '../state.ts';
-import type { Desired, ObservedHost, OperationRequest } from '../types.ts';
+import type { Desired, DesiredMember, MemberState, ObservedHost, OperationRequest } from '../types.ts';
 import { operationStatus } from './status.ts';
 
 const ref = { mongodbResourceRef: { name: 'orders' } } as const;
@@ -333,4 +334,48 @@ test('A13.3 S6 a member whose data folder is lost waits for it under its name fo
   expect(set.state.ended).toMatchObject([{ state: 'Succeeded' }]);
   expect(set.pass()).toBe('converged');
   expect(set.state.retries).toEqual([]);
+});
+
+test('A13.3 S5 S4 a configuration that is lost with its primary takes the old member back in: it leaves again, and nothing of it goes before', () => {
+  const set = play(replace('orders-1'), desired({}, 7), hostsUpTo(8));
+  let before = set.config;
+  while (!set.pass().startsWith('orders-1 leaves')) before = set.config;
+  set.pass();
+  expect(set.state.retired).toHaveLength(1);
+  // The new primary never had it. Its own version is newer all the same.
+  set.config = { ...before, version: set.config.version + 1 };
+  const lines: string[] = [];
+  for (let pass = 0; pass < 12; pass++) {
+    lines.push(set.pass());
+    expect(set.config.members.filter((r) => r.votes === 1).length).toBeLessThan(8);
+    const inSet = set.config.members.some((r) => r.host === 'db2:27017');
+    if (inSet) expect(lines.join()).not.toContain('delete');
+  }
+  expect(lines.filter((l) => !l.startsWith('wait'))).toEqual([
+    'orders-1 leaves: votes 7 → 6, majority 4 → 4',
+    'orders-7 gets its vote: votes 6 → 7, majority 4 → 4',
+    'deleteRuntime orders-1',
+    'deleteVolume orders-1',
+    ...Array(8).fill('converged'),
+  ]);
+  expect(set.state.ended).toMatchObject([{ state: 'Succeeded' }]);
+});
+
+test('A6.2 A13.3 routers hear of a config server that takes another’s place once: when the place is free', () => {
+  const set = new Play(desired());
+  const members = set.state.members.map((m) => ({ ...m, role: 'configServer' as const }));
+  const [first, old] = members as [MemberState, MemberState];
+  const settings = set.desired.members[0] as DesiredMember;
+  const replacement = { of: old.name, settings, host: null, avoidHosts: [], because: 'Replacing' as const };
+  const at = { host: 'db4', address: 'db4', name: 'orders-3', index: 3, place: 1 };
+  const lists = (['imported', 'healthy', 'syncing'] as const).map((stage) =>
+    configServerList({ members: [...members, { ...first, ...at, stage, replacement }] }),
+  );
+  const before = 'orders/db1:27017,db2:27017,db3:27017';
+  expect(lists).toEqual([before, before, before]);
+  const without = members.filter((m) => m !== old);
+  const after = (['syncing', 'active'] as const).map((stage) =>
+    configServerList({ members: [...without, { ...first, ...at, stage, replacement }] }),
+  );
+  expect(new Set(after)).toEqual(new Set(['orders/db1:27017,db3:27017,db4:27017']));
 });

@@ -328,7 +328,10 @@ export const planRetirement: Planner = (scene) => {
   const { members, retired = [] } = scene.state;
   const leaving = members.filter((m) => m.stage === 'removing');
   // What is left where nobody can be reached waits in nobody's way (A13.3).
-  const left = retired.filter((m) => scene.observed.hosts.some((h) => h.name === m.host && h.connected));
+  // One whose place is not taken yet is kept: the vote that takes it proves that a majority knows it is out (S4).
+  const left = retired
+    .filter((m) => scene.observed.hosts.some((h) => h.name === m.host && h.connected))
+    .filter((m) => !members.some((other) => other.replacement?.of === m.name));
   const decisions = [...leaving, ...left]
     .filter((m) => pendingOf(scene.state, m.name) === null && isOut(scene, m))
     .flatMap((member) => takeDown(scene, member, left.includes(member) ? 'Replacing' : 'ScaleDown'));
