@@ -194,6 +194,18 @@ test(
 );
 
 test(
+  'A13.4 A13.5 rotations of certificates and passwords go as their plans say',
+  async () => {
+    const certificates = await operate({ type: 'RotateTLS' });
+    expect(certificates.did).toEqual(certificates.said);
+    const passwords = await operate({ type: 'RotateUsers' });
+    expect(passwords.did).toEqual(passwords.said);
+    expect([certificates.state, passwords.state]).toEqual(['Succeeded', 'Succeeded']);
+  },
+  LONG,
+);
+
+test(
   'A9.3 TLS off: the same steps, each phase on every member before the next; who leads after an election is the set’s choice',
   async () => {
     const { said, did } = await change({ security: { tls: { mode: 'disabled' } } });

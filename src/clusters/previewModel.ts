@@ -1,0 +1,455 @@
+/** The model a plan is folded over: what steps do to the world when all goes well. */
+import { check } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import { modelCertificate } from './certificates.ts';
+import type {
+  ConfigMember,
+  DatabaseFacts,
+  MemberFacts,
+  ReplSetConfig,
+  RouterFacts,
+  ServiceFacts,
+} from './facts.ts';
+import { guard } from './guard.ts';
+import { configOf, views } from './interpret.ts';
+import { systemUsersHash } from './planners/users.ts';
+import { activatedSnapshot } from './snapshotInputs.ts';
+import { applyOutcome, memberOf, startStep } from './state.ts';
+import { isRouter, memberHost, serviceHostname } from './topology.ts';
+import type {
+  Decision,
+  Desired,
+  MemberState,
+  Observed,
+  ObservedMember,
+  Placement,
+  State,
+  Step,
+  StepOutcome,
+} from './types.ts';
+
+/** The world and the record at one moment of a plan. */
+export interface Model {
+  readonly observed: Observed;
+  readonly state: State;
+  /** The configuration each modelled set was initiated with, or got since. */
+  readonly initiated: Readonly<Record<string, ReplSetConfig>>;
+}
+
+/** The model after these steps. The guard is asked as before an effect: it must agree with the planner (S16). */
+export function perform(
+  model: Model,
+  act: Extract<Decision, { kind: 'act' }>,
+  desired: Desired,
+  now: Millis,
+): Model {
+  let next = model;
+  act.steps.forEach((step, i) => {
+    const id = `preview/${now}/${i}`;
+    const refusal = guard(step, next.observed, desired, next.state, now, id);
+    check(
+      refusal === null,
+      'S16',
+      `the guard refuses what the planner planned: ${step.kind}: ${refusal?.detail}`,
+    );
+    const started = startStep(next.state, step, id, now);
+    const outcome: StepOutcome = {
+      kind: 'done',
+      result: resultOf(step, id, desired, started, { observed: next.observed, now }),
+    };
+    next = world({ ...next, state: applyOutcome(started, step, id, outcome, now) }, step, id, desired);
+  });
+  return next;
+}
+
+function resultOf(
+  step: Step,
+  id: string,
+  desired: Desired,
+  state: State,
+  { observed, now }: { readonly observed: Observed; readonly now: Millis },
+): Extract<StepOutcome, { kind: 'done' }>['result'] {
+  if (
+    step.kind === 'publish' ||
+    step.kind === 'reload' ||
+    step.kind === 'rotateCertificate' ||
+    step.kind === 'giveLogins'
+  ) {
+    const certificate = modelCertificate(state, observed, step.member, id, now);
+    return { snapshot: activatedSnapshot(state, desired, step.member, step.configVersion, certificate) };
+  }
+  if (step.kind === 'setSuspend') return { generation: desired.generation + 1 };
+  if (step.kind === 'reconcileSystemUsers') return { usersHash: systemUsersHash({ desired, state }) };
+  return { operationId: id };
+}
+
+/** What the world looks like after a step that went well. */
+function world(model: Model, step: Step, id: string, desired: Desired): Model {
+  const succeed = (result: Record<string, string | number>): Model => ({
+    ...model,
+    observed: {
+      ...model.observed,
+      operations: { ...model.observed.operations, [id]: { kind: 'succeeded', result } },
+    },
+  });
+  switch (step.kind) {
+    case 'import': {
+      const record = memberOf(model.state, step.member);
+      const { host, address, port } = step.placement;
+      const [serviceId, volumeId] = [`new ${step.member}`, record?.volumeId ?? `new ${step.member}`];
+      const made = succeed({ serviceId, volumeId, host, address, port });
+      return withService(
+        made,
+        modelService(model.state.uid, step.member, serviceId, step.placement, desired),
+      );
+    }
+    case 'deploy':
+      return succeed({});
+    case 'deleteRuntime':
+      return withServices(
+        withMembers(succeed({}), [step.member], null),
+        (s) => s.kind !== 'runtime' || s.owner?.member !== step.member,
+      );
+    case 'deleteVolume':
+      return withServices(succeed({}), (s) => s.kind !== 'volume' || s.owner?.member !== step.member);
+    case 'publish':
+      return withMembers(model, [step.member], started(model, step.member, step.configVersion, desired));
+    case 'reload':
+    case 'rotateCertificate':
+    case 'giveLogins':
+      return changed(model, step.member, (facts) => ({
+        ...facts,
+        configVersion: step.configVersion,
+        certificate: null,
+      }));
+    case 'upgrade':
+      return changed(succeed({}), step.member, (facts) =>
+        facts.database?.kind === 'reachable'
+          ? { ...facts, database: { ...facts.database, binaryVersion: step.version } }
+          : facts,
+      );
+    case 'addShard':
+      return asRouters(model, (router) => ({
+        ...router,
+        shards: [...(router.shards ?? []), { name: step.replicaSet, host: step.shard, draining: false }],
+      }));
+    case 'stopBalancer':
+      return asRouters(model, (router) => ({ ...router, balancer: 'off' }));
+    case 'startBalancer':
+      return asRouters(model, (router) => ({ ...router, balancer: step.enable ? 'full' : 'off' }));
+    case 'reconfig': {
+      const next = reconfigured(model, step.config);
+      return step.forcedBy === undefined ? next : crowned(next, step.via);
+    }
+    case 'setFcv':
+      return raised(model, step.version);
+    case 'stepDown':
+      return handedOver(model, step.member);
+    case 'initiate':
+      return elected(withConfig(model, step.config), step.replicaSet, false, desired);
+    case 'createFirstUser':
+    case 'reconcileSystemUsers':
+      return elected(model, step.replicaSet, true, desired);
+    default:
+      return model;
+  }
+}
+
+const raised = (model: Model, version: string): Model =>
+  model.state.members.reduce(
+    (m, { name }) =>
+      changed(m, name, (facts) =>
+        facts.database?.kind === 'reachable'
+          ? { ...facts, database: { ...facts.database, featureCompatibilityVersion: version } }
+          : facts,
+      ),
+    model,
+  );
+
+/** A runtime as its host would list it. */
+function modelService(
+  clusterUid: string,
+  member: string,
+  id: string,
+  { host, port }: Placement,
+  desired: Desired,
+): ServiceFacts {
+  const hostname = serviceHostname(desired, member);
+  return {
+    id,
+    hostname,
+    host,
+    kind: 'runtime',
+    owner: { installation: 'preview', clusterUid, member, hostname, proof: '' },
+    masked: false,
+    deployed: false,
+    port,
+    dataPath: null,
+    sizeBytes: null,
+  };
+}
+
+const withService = (model: Model, service: ServiceFacts): Model => ({
+  ...model,
+  observed: { ...model.observed, services: [...(model.observed.services ?? []), service] },
+});
+
+function withServices(model: Model, keep: (s: ServiceFacts) => boolean): Model {
+  return {
+    ...model,
+    observed: { ...model.observed, services: model.observed.services?.filter(keep) ?? null },
+  };
+}
+
+function withMembers(model: Model, names: readonly string[], facts: MemberFacts | null): Model {
+  const observed = model.state.members.map((m): ObservedMember => {
+    const before = model.observed.members.find((o) => o.name === m.name) ?? {
+      name: m.name,
+      facts: null,
+      observedAt: null,
+      connected: true,
+    };
+    return names.includes(m.name)
+      ? { ...before, facts, observedAt: model.observed.at, connected: true }
+      : before;
+  });
+  return { ...model, observed: { ...model.observed, members: observed } };
+}
+
+const withConfig = (model: Model, config: ReplSetConfig): Model => ({
+  ...model,
+  initiated: { ...model.initiated, [config._id]: config },
+});
+
+/** What every router says from now on. */
+function asRouters(model: Model, change: (router: RouterFacts) => RouterFacts): Model {
+  return model.state.members
+    .filter(isRouter)
+    .reduce(
+      (m, member) =>
+        changed(m, member.name, (facts) =>
+          facts.database?.kind === 'reachable' && facts.database.router !== undefined
+            ? { ...facts, database: { ...facts.database, router: change(facts.database.router) } }
+            : facts,
+        ),
+      model,
+    );
+}
+
+function changed(model: Model, name: string, change: (facts: MemberFacts) => MemberFacts): Model {
+  const facts = model.observed.members.find((o) => o.name === name)?.facts;
+  return facts ? withMembers(model, [name], change(facts)) : model;
+}
+
+/** Every member knows the new configuration; one that joined has synced at once, one that left is alone. */
+function reconfigured(model: Model, config: ReplSetConfig): Model {
+  const replicaSetId = idOf(model, config._id);
+  const old = new Map(
+    model.observed.members
+      .flatMap((m) => (m.facts?.database?.kind === 'reachable' ? m.facts.database.peers : []))
+      .map((p) => [p.host, p]),
+  );
+  const peers = config.members.map(
+    (row) =>
+      old.get(row.host) ?? {
+        id: row._id,
+        host: row.host,
+        state: 'SECONDARY' as const,
+        healthy: true,
+        lagMillis: 0,
+        message: null,
+      },
+  );
+  return membersOf(model, config._id).reduce<Model>(
+    (m, member) =>
+      changed(m, member.name, (facts) => {
+        if (facts.database?.kind !== 'reachable') return facts;
+        const inSet = config.members.some((row) => row.host === memberHost(member));
+        if (!inSet) return { ...facts, database: { ...facts.database, state: 'REMOVED' } };
+        const joined = facts.database.initiated
+          ? {}
+          : {
+              initiated: true,
+              setName: config._id,
+              replicaSetId,
+              state: 'SECONDARY' as const,
+              usersExist: true,
+              authenticated: true,
+            };
+        return { ...facts, database: { ...facts.database, ...joined, config, peers } };
+      }),
+    withConfig(model, config),
+  );
+}
+
+/** Those that are left after a forced reconfiguration elect this one. */
+const crowned = (model: Model, name: string): Model =>
+  changed(model, name, (facts) =>
+    facts.database?.kind === 'reachable'
+      ? { ...facts, database: { ...facts.database, state: 'PRIMARY', writablePrimary: true } }
+      : facts,
+  );
+
+/** The next member of the set that could take over is primary. */
+function handedOver(model: Model, name: string): Model {
+  const order = membersOf(model, memberOf(model.state, name)?.replicaSet ?? '').map((m) => m.name);
+  const stays = (member: string): boolean => memberOf(model.state, member)?.stage !== 'removing';
+  const heir =
+    order.filter((member) => member !== name).find(stays) ?? order[(order.indexOf(name) + 1) % order.length];
+  const host = (member: string | undefined): string | null => {
+    const record = member === undefined ? null : memberOf(model.state, member);
+    return record === null ? null : memberHost(record);
+  };
+  return order.reduce(
+    (m, member) =>
+      changed(m, member, (facts) => {
+        if (facts.database?.kind !== 'reachable') return facts;
+        const state = member === heir ? 'PRIMARY' : member === name ? 'SECONDARY' : facts.database.state;
+        const peers = facts.database.peers.map((p) => ({
+          ...p,
+          state: p.host === host(heir) ? ('PRIMARY' as const) : ('SECONDARY' as const),
+          lagMillis: 0,
+        }));
+        return {
+          ...facts,
+          database: {
+            ...facts.database,
+            state,
+            writablePrimary: member === heir,
+            primary: host(heir),
+            peers,
+          },
+        };
+      }),
+    model,
+  );
+}
+
+const UNINITIATED: Extract<DatabaseFacts, { kind: 'reachable' }> = {
+  kind: 'reachable',
+  binaryVersion: '',
+  featureCompatibilityVersion: null,
+  initiated: false,
+  setName: null,
+  replicaSetId: null,
+  state: 'STARTUP',
+  term: null,
+  writablePrimary: false,
+  primary: null,
+  peers: [],
+  config: null,
+  initialSyncPercent: null,
+  authenticated: null,
+  usersExist: false,
+};
+
+function started(model: Model, name: string, configVersion: number, desired: Desired): MemberFacts {
+  const member = memberOf(model.state, name) as MemberState;
+  if (isRouter(member)) return startedRouter(model, member, configVersion, desired);
+  const set = member.replicaSet;
+  const own = views(model.state, model.observed).filter((v) => v.member.replicaSet === set);
+  const known = model.initiated[set] ?? configOf(own);
+  const host = memberHost(member);
+  const joining = known !== null && !known.members.some((row) => row.host === host);
+  const resumed = model.state.replicaSets.some((r) => r.name === set && r.stage === 'ready') && !joining;
+  const base: MemberFacts = {
+    serviceId: memberOf(model.state, name)?.serviceId ?? name,
+    configVersion,
+    configError: null,
+    process: { kind: 'running', pid: 1, since: model.observed.at, adopted: false },
+    database: { ...UNINITIATED, binaryVersion: desired.version },
+    certificate: null,
+    volume: null,
+  };
+  return resumed ? { ...base, database: running(model, name, true, desired) } : base;
+}
+
+/** A router finds what its config servers know. */
+function startedRouter(
+  model: Model,
+  member: MemberState,
+  configVersion: number,
+  desired: Desired,
+): MemberFacts {
+  const registered = model.state.replicaSets.filter((r) => r.registered);
+  const router: RouterFacts = {
+    configReachable: true,
+    shards: registered.map((r) => ({ name: r.name, host: r.name, draining: false })),
+    balancer: 'full',
+    balancing: false,
+  };
+  return {
+    serviceId: member.serviceId ?? member.name,
+    configVersion,
+    configError: null,
+    process: { kind: 'running', pid: 1, since: model.observed.at, adopted: false },
+    database: {
+      ...UNINITIATED,
+      initiated: null,
+      state: null,
+      binaryVersion: desired.version,
+      authenticated: true,
+      usersExist: true,
+      router,
+    },
+    certificate: null,
+    volume: null,
+  };
+}
+
+const membersOf = (model: Model, set: string): readonly MemberState[] =>
+  model.state.members.filter((m) => m.replicaSet === set);
+
+const idOf = (model: Model, set: string): string =>
+  model.state.replicaSets.find((r) => r.name === set)?.replicaSetId ?? `preview ${set}`;
+
+function elected(model: Model, set: string, users: boolean, desired: Desired): Model {
+  return membersOf(model, set).reduce((m, member) => {
+    const before = m.observed.members.find((o) => o.name === member.name)?.facts;
+    if (!before) return m;
+    return withMembers(m, [member.name], { ...before, database: running(m, member.name, users, desired) });
+  }, model);
+}
+
+function running(model: Model, name: string, users: boolean, desired: Desired): DatabaseFacts {
+  const set = memberOf(model.state, name)?.replicaSet ?? '';
+  const members = membersOf(model, set);
+  const first = members[0];
+  const config = model.initiated[set] ?? modelConfig(members, set, desired);
+  const isPrimary = first?.name === name;
+  return {
+    ...UNINITIATED,
+    binaryVersion: desired.version,
+    initiated: true,
+    setName: config._id,
+    replicaSetId: idOf(model, set),
+    state: isPrimary ? 'PRIMARY' : 'SECONDARY',
+    term: 1,
+    writablePrimary: isPrimary,
+    primary: first ? memberHost(first) : null,
+    peers: members.map((m, i) => ({
+      id: m.index,
+      host: memberHost(m) ?? '',
+      state: i === 0 ? 'PRIMARY' : 'SECONDARY',
+      healthy: true,
+      lagMillis: 0,
+      message: null,
+    })),
+    config,
+    authenticated: users ? true : null,
+    usersExist: users,
+  };
+}
+
+const modelConfig = (members: readonly MemberState[], set: string, desired: Desired): ReplSetConfig => ({
+  _id: set,
+  version: 1,
+  members: members.map(
+    (m): ConfigMember => ({
+      _id: m.index,
+      host: memberHost(m) ?? serviceHostname(desired, m.name),
+      priority: 1,
+      votes: 1,
+    }),
+  ),
+});
