@@ -111,12 +111,25 @@ export function isHealthy(view: MemberView, all: readonly MemberView[]): boolean
  * one its set counts on.
  */
 export function doubterOf(view: MemberView, all: readonly MemberView[]): MemberView | null {
+  const { members } = setOf(view, all);
   const host = memberHost(view.member);
-  const doubts = (peer: MemberView): boolean =>
-    peer !== view &&
-    isHealthy(peer, all) &&
-    peer.database?.peers.some((row) => row.host === host && !row.healthy) === true;
-  return setOf(view, all).members.find(doubts) ?? null;
+  const found = doubted.get(members) ?? doubtsAmong(members);
+  doubted.set(members, found);
+  return host === null ? null : (found.get(host)?.find((peer) => peer !== view) ?? null);
+}
+
+/** By the doubted member's `host:port`, those that call it unhealthy. */
+type Doubts = ReadonlyMap<string, readonly MemberView[]>;
+const doubted = new WeakMap<readonly MemberView[], Doubts>();
+
+function doubtsAmong(members: readonly MemberView[]): Doubts {
+  const found = new Map<string, MemberView[]>();
+  for (const peer of members) {
+    if (!isHealthy(peer, members)) continue;
+    for (const { host, healthy } of peer.database?.peers ?? [])
+      if (!healthy) found.set(host, [...(found.get(host) ?? []), peer]);
+  }
+  return found;
 }
 
 /** The one writable primary of the newest term among the members of one set, or null. An old primary that has not noticed yet loses by term. */

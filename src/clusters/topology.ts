@@ -101,9 +101,32 @@ export const isSubstitute = (state: Pick<State, 'members'>, member: MemberState)
  * place is free.
  */
 export const stayingMembers = (state: Pick<State, 'members'>): readonly MemberState[] =>
-  state.members
+  orderOf(state).members;
+
+interface Order {
+  readonly members: readonly MemberState[];
+  /** Place in its own group, by name. */
+  readonly places: ReadonlyMap<string, number>;
+}
+/** Worked out once for each list: asked for every member, it would cost the square of their number. */
+const orders = new WeakMap<readonly MemberState[], Order>();
+
+function orderOf(state: Pick<State, 'members'>): Order {
+  const known = orders.get(state.members);
+  if (known !== undefined) return known;
+  const members = state.members
     .filter((m) => m.stage !== 'removing' && !isSubstitute(state, m))
     .sort((a, b) => placeOf(a) - placeOf(b));
+  const [places, sizes] = [new Map<string, number>(), new Map<string, number>()];
+  for (const { name, replicaSet } of members) {
+    const place = sizes.get(replicaSet) ?? 0;
+    places.set(name, place);
+    sizes.set(replicaSet, place + 1);
+  }
+  const order = { members, places };
+  orders.set(state.members, order);
+  return order;
+}
 
 /** What the spec gives this member; null for one that leaves. On its way to a place: what that place had. */
 export function wantedMember(
@@ -113,10 +136,8 @@ export function wantedMember(
 ): DesiredMember | null {
   if (member.replacement !== undefined && member.stage !== 'removing') return member.replacement.settings;
   const group = groupsOf(desired).find((g) => g.name === member.replicaSet);
-  const place = stayingMembers(state)
-    .filter((m) => m.replicaSet === member.replicaSet)
-    .findIndex((m) => m.name === member.name);
-  return place < 0 ? null : (group?.component.members[place] ?? null);
+  const place = orderOf(state).places.get(member.name);
+  return place === undefined ? null : (group?.component.members[place] ?? null);
 }
 
 /** A member's row in the set's configuration as the spec wants it. */
