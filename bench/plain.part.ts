@@ -43,7 +43,7 @@ export function keepTemplates(agentDir: string, into: string): readonly Template
   });
 }
 
-interface Member {
+export interface Member {
   readonly port: number;
   readonly process: ChildProcess;
   readonly caFile: string;
@@ -72,24 +72,48 @@ export async function plainSet(
   const members = templates.map((template, i) =>
     startMember(template, path.join(dir, `m${i}`), ports[i] as number),
   );
-  const strangers = await Promise.all(members.map((member) => firstConnection(member)));
-  reached('listening');
-  const set = await setNameOf(templates[0] as Template);
-  const hosts = members.map((member, _id) => ({ _id, host: `localhost:${member.port}` }));
-  await strangers[0]?.db('admin').command({ replSetInitiate: { _id: set, version: 1, members: hosts } });
-  reached('initiated');
-  const primary = await primaryAmong(strangers);
-  reached('primary');
-  const monitor = await makeUsers(members[primary] as Member, strangers[primary] as MongoClient, version);
-  reached('users');
-  await until('all members healthy', () => allHealthy(monitor), 60_000, LOOK);
-  reached('healthy');
+  await bringUp(members, setNameOf(templates[0] as Template), version, {}, reached);
   const millis = performance.now() - started;
-  await Promise.all([monitor, ...strangers].map((client) => client.close()));
   return { millis, moments, stop: () => stopAll(members) };
 }
 
-function startMember(template: Template, folder: string, port: number): Member {
+/** From started processes to a healthy set with its users; gives the passwords of those. */
+export async function bringUp(
+  members: readonly Member[],
+  set: string,
+  version: string,
+  extra: Document = {},
+  reached: (what: string) => void = () => undefined,
+): Promise<Passwords> {
+  const strangers = await Promise.all(members.map((member) => firstConnection(member)));
+  reached('listening');
+  const hosts = members.map((member, _id) => ({ _id, host: `localhost:${member.port}` }));
+  const config = { _id: set, version: 1, ...extra, members: hosts };
+  await strangers[0]?.db('admin').command({ replSetInitiate: config });
+  reached('initiated');
+  const primary = await primaryAmong(strangers);
+  reached('primary');
+  const passwords = newPasswords();
+  const monitor = await makeUsers(
+    members[primary] as Member,
+    strangers[primary] as MongoClient,
+    version,
+    passwords,
+  );
+  reached('users');
+  await until('all members healthy', () => allHealthy(monitor), 60_000, LOOK);
+  reached('healthy');
+  await Promise.all([monitor, ...strangers].map((client) => client.close()));
+  return passwords;
+}
+
+export function startMember(
+  template: Template,
+  folder: string,
+  port: number,
+  program: 'mongod' | 'mongos' = 'mongod',
+  change: (config: string) => string = (config) => config,
+): Member {
   cpSync(template.folder, folder, { recursive: true, filter: (file) => !/\.(log|json)$/.test(file) });
   const data = path.join(folder, 'data');
   mkdirSync(data);
@@ -98,8 +122,8 @@ function startMember(template: Template, folder: string, port: number): Member {
     .replaceAll('@FOLDER@', folder)
     .replace(/^( *port:).*$/m, `$1 ${port}`)
     .replace(/^( *dbPath:).*$/m, `$1 ${data}`);
-  writeFileSync(config, text);
-  const child = spawn(path.join(SIMULATOR_BIN, 'mongod'), ['--config', config], {
+  writeFileSync(config, change(text));
+  const child = spawn(path.join(SIMULATOR_BIN, program), ['--config', config], {
     detached: true,
     stdio: 'ignore',
     env: processEnvironment({}, { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE }),
@@ -107,10 +131,13 @@ function startMember(template: Template, folder: string, port: number): Member {
   return { port, process: child, caFile: path.join(folder, 'tls', 'ca.pem') };
 }
 
-const setNameOf = async ({ config }: Template): Promise<string> =>
+export const setNameOf = ({ config }: Template): string =>
   /replSetName: *"?([^"\n]+)/.exec(config)?.[1] ?? 'rs0';
 
-function clientOf(member: Member, login?: { readonly user: string; readonly password: string }): MongoClient {
+export function clientOf(
+  member: Member,
+  login?: { readonly user: string; readonly password: string },
+): MongoClient {
   return new MongoClient(`mongodb://localhost:${member.port}/`, {
     directConnection: true,
     tls: true,
@@ -121,7 +148,7 @@ function clientOf(member: Member, login?: { readonly user: string; readonly pass
   });
 }
 
-async function firstConnection(member: Member): Promise<MongoClient> {
+export async function firstConnection(member: Member): Promise<MongoClient> {
   await until('a member listens', () => listens(member.port), 60_000, LOOK);
   const client = clientOf(member);
   await client.db('admin').command({ hello: 1 });
@@ -149,9 +176,19 @@ async function primaryAmong(clients: readonly MongoClient[]): Promise<number> {
   }
 }
 
+/** By system user. */
+export type Passwords = ReadonlyMap<string, string>;
+
+const newPasswords = (): Passwords =>
+  new Map(SYSTEM_USERNAMES.map((user) => [user, randomBytes(24).toString('base64url')]));
+
 /** The first user by the localhost exception, then roles and the other users; gives a client of the monitor's. */
-async function makeUsers(member: Member, stranger: MongoClient, version: string): Promise<MongoClient> {
-  const passwords = new Map(SYSTEM_USERNAMES.map((user) => [user, randomBytes(24).toString('base64url')]));
+async function makeUsers(
+  member: Member,
+  stranger: MongoClient,
+  version: string,
+  passwords: Passwords,
+): Promise<MongoClient> {
   const login = (user: (typeof SYSTEM_USERNAMES)[number]) => ({
     user,
     password: passwords.get(user) as string,
@@ -181,7 +218,7 @@ async function allHealthy(monitor: MongoClient): Promise<boolean> {
   );
 }
 
-async function stopAll(members: readonly Member[]): Promise<void> {
+export async function stopAll(members: readonly Member[]): Promise<void> {
   const exits = members.map((member) => new Promise((resolve) => member.process.once('exit', resolve)));
   for (const member of members) member.process.kill('SIGKILL');
   await Promise.all(exits);
