@@ -248,6 +248,11 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       return withReplicaSet(state, step.replicaSet, { initiating: true });
     case 'stepDown':
       return withReplicaSet(state, step.replicaSet, { handedOverAt: now });
+    case 'reconfig': {
+      const { operation } = state;
+      if (step.forcedBy === undefined || operation?.work.kind !== 'ForceReconfig') return state;
+      return { ...state, operation: { ...operation, work: { ...operation.work, sentAt: now } } };
+    }
     case 'giveLogins':
       return { ...state, configVersion: Math.max(state.configVersion, step.configVersion) };
     case 'rotateUsers':

@@ -310,6 +310,8 @@ export type OperationWork =
       readonly replicaSet: string;
       readonly via: string;
       readonly keep: readonly string[];
+      /** When it was last sent; members tell of a new configuration a little later than of their primary. */
+      readonly sentAt: Millis | null;
     }
   /** `told`: the document's generation that says so; null: it was not told yet. */
   | { readonly kind: 'Suspension'; readonly suspend: boolean; readonly told: number | null };

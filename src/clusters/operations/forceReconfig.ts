@@ -1,3 +1,4 @@
+import { MINUTE, type Millis } from '../../base/units.ts';
 import { type MemberView, primaryOf } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
 import { isReduced, type LostQuorum, lostQuorum } from '../planners/quorum.ts';
@@ -28,6 +29,7 @@ export const FORCE_RECONFIG: OperationRule = {
       replicaSet: found?.name ?? '',
       via: up[0]?.member.name ?? '',
       keep,
+      sentAt: null,
     };
     return { begun: { members: up.map((v) => v.member.name), work }, state: scene.state };
   },
@@ -36,6 +38,8 @@ export const FORCE_RECONFIG: OperationRule = {
     const config = primaryOf(membersOf(scene, work.replicaSet))?.database?.config ?? null;
     if (config === null) return { completed: [], ended: null };
     if (!isReduced(config, work.keep)) {
+      if (work.sentAt !== null && scene.now - work.sentAt < TOLD_WITHIN)
+        return { completed: [], ended: null };
       const message = `${work.replicaSet} has a primary again without it; nothing was forced`;
       return { completed: [], ended: { state: 'Failed', message } };
     }
@@ -55,6 +59,9 @@ export const FORCE_RECONFIG: OperationRule = {
   cancel: ({ state }) => state,
   movesMembers: true,
 };
+
+/** A set that has a primary and still shows its old configuration after this long has it because nothing was forced. */
+const TOLD_WITHIN: Millis = MINUTE;
 
 const membersOf = (scene: Scene, set: string): readonly MemberView[] =>
   scene.all.filter((v) => v.member.replicaSet === set);

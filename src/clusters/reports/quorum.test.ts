@@ -99,6 +99,34 @@ test('QRM-03 S5 the acknowledged operation keeps the survivors, goes through the
   expect(play.status().conditions.find((c) => c.type === 'Blocked')?.reason).not.toBe('QuorumLost');
 });
 
+test('QRM-03 members that tell of their primary before they tell of their configuration do not make it a failure', () => {
+  const play = siteLost();
+  play.requests = [REQUEST];
+  const old = play.config;
+  play.pass();
+  const forced = play.config;
+  play.config = old;
+  play.states = ['SECONDARY', 'PRIMARY'];
+  play.pass();
+  expect(play.state.ended).toEqual([]);
+  play.config = forced;
+  play.pass();
+  expect(play.state.ended).toMatchObject([{ state: 'Succeeded' }]);
+});
+
+test('QRM-03 a set that came back by itself before anything was sent is left as it is', () => {
+  const play = siteLost();
+  play.requests = [REQUEST];
+  const o = play.reading();
+  play.state = advance(play.state, play.desired, o, play.now);
+  for (const host of ['db3', 'db4', 'db5']) play.lose(host, false);
+  play.pass();
+  expect(play.state.ended).toMatchObject([
+    { state: 'Failed', message: expect.stringContaining('nothing was forced') },
+  ]);
+  expect(play.config.members).toHaveLength(5);
+});
+
 test('QRM-03 S4 who was left out joins again like a new member when its host is back; nobody’s volume is touched', () => {
   const play = siteLost();
   play.requests = [REQUEST];
