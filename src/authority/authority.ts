@@ -35,7 +35,7 @@ import { isDnsName } from '../model/index.ts';
 import { eventsOf } from './events.ts';
 import { LiveFleet } from './fleet.ts';
 import { Ledger, placeOf, TASK_KIND, type TaskDocument, type TaskPlace, taskKey } from './ledger.ts';
-import { ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
+import { ADOPT_DELAY, ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
 import type { FleetSource } from './ports.ts';
 import { type HostView, hostViews, type NodeView, nodeViews } from './views.ts';
 
@@ -168,6 +168,22 @@ export class Authority {
     }, true);
   }
 
+  /** Topology a task's nodes belong to, by their keys; undefined: managed databases. */
+  topologyOf(reply: TaskReply): string | undefined {
+    for (const { action } of reply.groups.flat()) {
+      const { scope } = action;
+      const key =
+        scope.kind === 'node'
+          ? scope.node
+          : scope.kind === 'disks' && scope.disks[0]?.kind === 'id'
+            ? scope.disks[0].node
+            : null;
+      const node = key === null ? undefined : this.#live.node(key);
+      if (node?.id !== undefined) return node.cluster;
+    }
+    return undefined;
+  }
+
   /** Name of the object a task is kept in. */
   nameOf(entry: Entry): string | null {
     return this.#places.get(entry.id)?.key.name ?? null;
@@ -283,7 +299,10 @@ export class Authority {
       this.#places = new Map(loaded.places);
       this.#desk.replaceBook(loaded.book);
       this.#loaded = true;
-      for (const object of loaded.undecided) this.#adoptLater(object);
+      // Its maker may be about to decide on it; and right after a start the fleet is not known yet.
+      const { clock: timer } = this.#options;
+      for (const object of loaded.undecided)
+        timer.at(timer.now() + ADOPT_DELAY, () => this.#adoptLater(object));
     }
     this.#live.refresh(clock.now());
     if (this.#desk.fleet !== this.#live.fleet) this.#desk.replaceFleet(this.#live.fleet);
@@ -387,7 +406,7 @@ export class Authority {
 
   #adoptLater(object: StoredObject): void {
     const { name } = object.metadata;
-    if (this.#making.has(name)) return;
+    if (this.#making.has(name) || this.#abort.signal.aborted) return;
     this.#making.add(name);
     this.adopt(object)
       .catch((failure) =>

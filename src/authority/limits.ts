@@ -7,6 +7,8 @@ export const ATTEMPTS = 20;
 export const WISH_PATIENCE: Millis = 2 * MINUTE;
 /** A wish that waits is written again at most this often: only its being alive changes. */
 export const WISH_REFRESH: Millis = 30 * SECOND;
+/** A task that was found without a decision is decided on after this. */
+export const ADOPT_DELAY: Millis = 5 * SECOND;
 /** When the store was not to be reached, deadlines are tried again after this. */
 export const SWEEP_RETRY: Millis = 5 * SECOND;
 /** Parts of a fleet up to so many nodes are compared by content, so that a change of health moves counters only. */

@@ -245,7 +245,7 @@ export class Desk {
 
   #draft(input: RequestInput, now: Millis): Draft {
     return {
-      id: `${input.owner}-r-${this.#nextRequest}`,
+      id: `${slug(input.owner)}-r-${this.#nextRequest}`,
       uid: input.uid ?? null,
       owner: input.owner,
       description: input.description ?? '',
@@ -399,7 +399,7 @@ export class Desk {
   #permission(draft: Draft, ask: Ask & { readonly duration: Millis }, now: Millis, nth: number): Permission {
     const endless = ask.action.type !== 'lock';
     return {
-      id: `${draft.owner}-p-${this.#nextPermission + nth}`,
+      id: `${slug(draft.owner)}-p-${this.#nextPermission + nth}`,
       entry: draft.id,
       owner: draft.owner,
       priority: draft.priority,
@@ -697,6 +697,9 @@ export function priorityProblem(priority: number, enabled: boolean): string | nu
     return `priority ${priority} is not a whole number from ${PRIORITY_RANGE.least} to ${PRIORITY_RANGE.most}`;
   return priority !== 0 && !enabled ? 'priorities are switched off here: leave it out' : null;
 }
+
+/** An owner's name as a part of identities, which people copy into command lines. */
+const slug = (owner: string): string => owner.replace(/[^\w.@-]+/g, '-');
 
 const numberOf = (id: string): number => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);
 

@@ -40,13 +40,7 @@ const FINALIZERS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Kinds of the language nobody acts on yet: refused, so that nothing is promised and ignored. */
-const NOT_YET: ReadonlySet<string> = new Set([
-  'BackupStorage',
-  'Backup',
-  'Restore',
-  'MaintenanceTask',
-  'Topology',
-]);
+const NOT_YET: ReadonlySet<string> = new Set(['BackupStorage', 'Backup', 'Restore']);
 
 /** Puts the namespace of the request into a document that names none. */
 export function withNamespace(document: unknown, namespace: string): unknown {

@@ -7,6 +7,7 @@ import { MIB } from '../base/units.ts';
 import { findKind, KINDS, parseDocuments } from '../model/index.ts';
 import { accessRoutes } from './accessRoutes.ts';
 import type { ApiDeps } from './deps.ts';
+import { maintenanceRoutes } from './maintenanceRoutes.ts';
 import { objectRoutes } from './objectRoutes.ts';
 import { openApiDocument } from './openapi.ts';
 import { sendProblem } from './problem.ts';
@@ -20,7 +21,7 @@ export type ServerFactory = (handler: RequestListener) => Server;
 
 /** All routes. */
 export function apiRoutes(deps: ApiDeps, caPem: () => string): readonly Route[] {
-  const routes: Route[] = [...accessRoutes(deps, caPem), ...objectRoutes(deps)];
+  const routes: Route[] = [...accessRoutes(deps, caPem), ...maintenanceRoutes(deps), ...objectRoutes(deps)];
   routes.unshift(...openRoutes(deps, () => openApiDocument(routes, deps.version)));
   return routes;
 }

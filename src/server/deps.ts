@@ -1,3 +1,4 @@
+import type { Authority } from '../authority/index.ts';
 import type { Agents, Clock, Log, Secrets, Store } from '../engine/ports.ts';
 import type { MongoDBProvider } from '../provider/mongodb.ts';
 import type { Tokens } from '../security/tokens.ts';
@@ -22,6 +23,8 @@ export interface ApiDeps {
   /** A one-time token for a host to join with (its name, or `*`), and what an agent is started with. */
   readonly createJoinToken: (host: string, ttlMillis: number) => Promise<JoinInvitation>;
   readonly tokens: Tokens;
+  /** The one authority that says what may go down now (C1). */
+  readonly maintenance: Authority;
   /** Replacement of the certificate authority. */
   readonly caRotation: Pick<AuthorityRotation, 'status' | 'introduce' | 'switchOver'>;
   /** Members a host carries, `namespace/name`, as far as this process knows. */

@@ -108,7 +108,7 @@ export async function store(
 ): Promise<unknown> {
   const mode = dryRunOf(call);
   const namespace = call.param('ns') || DEFAULT_NAMESPACE;
-  const document = bodyFor(call, info, namespace);
+  const document = withOwner(call, bodyFor(call, info, namespace));
   const key = keyOf(document, namespace);
   const current = mode === 'plan' && key !== null ? await deps.store.get(key) : null;
   const applied = await applyDocument(deps, document, namespace, { ...conditions, dryRun: mode !== null });
@@ -140,6 +140,16 @@ function answer(call: Call, applied: Applied, dry: boolean): unknown {
 /** RFC 7234's form, as kubectl prints it; headers hold no other characters than these. */
 const warningHeader = (text: string): string =>
   `299 belay "${text.replace(/[^\x20-\x7e]/g, '?').replace(/["\\]/g, '\\$&')}"`;
+
+/** A maintenance task belongs to who asks for it, unless the document names somebody. */
+function withOwner(call: Call, document: unknown): unknown {
+  const task = document as { readonly kind?: unknown; readonly spec?: { readonly owner?: unknown } } | null;
+  if (task?.kind !== 'MaintenanceTask' || typeof task.spec !== 'object' || task.spec === null)
+    return document;
+  return task.spec.owner === undefined
+    ? { ...task, spec: { ...task.spec, owner: call.identity?.name } }
+    : document;
+}
 
 /** The document of a request body must be about the object of its path. */
 function bodyFor(call: Call, info: KindInfo, namespace: string): unknown {
@@ -195,7 +205,7 @@ export async function apply(deps: ApiDeps, call: Call): Promise<unknown> {
   const mode = dryRunOf(call);
   const key = keyOf(withNamespace(call.body, namespace), namespace);
   const current = mode === 'plan' && key !== null ? await deps.store.get(key) : null;
-  const applied = await applyDocument(deps, call.body, namespace, { dryRun: mode !== null });
+  const applied = await applyDocument(deps, withOwner(call, call.body), namespace, { dryRun: mode !== null });
   if (mode === 'plan') return planDocument(deps, applied, current);
   const objects = applied.object === null ? [] : [presentObject(applied.object)];
   return { outcome: applied.outcome, name: applied.name, objects, warnings: applied.warnings };

@@ -171,7 +171,8 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
 }
 
 function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
-  const { store, secrets, agents, clock, log, tokens, engine, provider, caRotation } = controlPlane;
+  const { store, secrets, agents, clock, log, tokens, engine, provider, caRotation, maintenance } =
+    controlPlane;
   const members = new HostMembers(engine.informer);
   const metrics = makeMetrics({ engine, agents, store });
   return {
@@ -181,6 +182,7 @@ function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
     clock,
     log,
     tokens,
+    maintenance,
     caRotation,
     provider: provider.provider,
     authenticate: (token) => tokens.verifyApiToken(token),

@@ -1,6 +1,8 @@
 /** The REST API over a whole control plane in memory: real engine, provider, secrets and tokens; pretended hosts and time. */
 import type { FastifyInstance } from 'fastify';
+import { Authority, FLEET_KINDS, InformerFleet } from '../../authority/index.ts';
 import { HOUR } from '../../base/units.ts';
+import { Informer } from '../../engine/informer.ts';
 import type { Log } from '../../engine/ports.ts';
 import { makeRig, type Rig, type Running } from '../../provider/testing/rig.ts';
 import { openTokens, type Role, type Tokens } from '../../security/tokens.ts';
@@ -55,6 +57,11 @@ export async function makeApi(
   const control = await rig.start('one', rig.store, log);
   const members = new HostMembers(control.engine.informer);
   const tokens = openTokens(rig.store, rig.clock);
+  const objects = new Informer({ store: rig.store, clock: rig.clock, log, kinds: FLEET_KINDS });
+  await objects.open();
+  const fleet = new InformerFleet(objects, rig.fleet);
+  const maintenance = new Authority({ store: rig.store, clock: rig.clock, log, source: fleet });
+  await maintenance.open();
   const made = async (role: Role): Promise<string> =>
     (await tokens.createApiToken({ name: `the ${role}`, role, validFor: null })).token.reveal();
   const token = {
@@ -77,6 +84,7 @@ export async function makeApi(
       caFingerprint: 'sha256:00',
     }),
     tokens,
+    maintenance,
     caRotation: { status: noAuthority, introduce: noAuthority, switchOver: noAuthority },
     membersOn: (host) => members.on(host),
     metrics: async () => 'belay_hosts 3\n',
@@ -110,6 +118,9 @@ export async function makeApi(
   };
   const close = async (): Promise<void> => {
     await app.close();
+    await maintenance.close();
+    fleet.close();
+    await objects.close();
     await control.close();
   };
   return { ...rig, control, tokens, app, deps, lines, token, call, close };

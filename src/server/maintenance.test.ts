@@ -1,0 +1,156 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type Answer, type ApiRig, makeApi } from './testing/rig.ts';
+
+let api: ApiRig;
+beforeEach(async () => {
+  api = await makeApi();
+});
+afterEach(() => api.close());
+
+const TASKS = '/api/v1/maintenance/tasks';
+const node = (id: number) => ({ id, host: `y${id}`, state: 'Up', disks: [{ id: 1 }] });
+const ids = [1, 2, 3, 4, 5, 6, 7, 8];
+const topology = (spec: Record<string, unknown> = {}) => ({
+  apiVersion: 'belay.dev/v1',
+  kind: 'Topology',
+  metadata: { name: 'ydb' },
+  spec: {
+    nodes: ids.map(node),
+    storageGroups: [{ id: 1, erasure: 'block-4-2', vdisks: ids.map((id) => ({ node: id, disk: 1 })) }],
+    limits: { cluster: { percent: 0 } },
+    ...spec,
+  },
+});
+const put = async (document: unknown = topology()): Promise<void> => {
+  const answer = await api.call('POST', '/api/v1/apply', { body: document });
+  expect([answer.status, answer.body.errors]).toEqual([200, undefined]);
+  await api.clock.advance(1);
+};
+interface Shown {
+  readonly scope: { readonly host?: string; readonly node?: string };
+  readonly state: string;
+}
+const states = ({ body }: Answer): readonly string[] =>
+  (body.groups as readonly Shown[][]).flat().map((a) => `${a.scope.host ?? a.scope.node} ${a.state}`);
+
+test('C6.1 a task is asked for, looked at, refreshed, completed and dropped over REST', async () => {
+  await put();
+  const made = await api.call('POST', TASKS, {
+    as: 'operator',
+    body: { name: 'kernel', hosts: ['y1', 'y2'], duration: '30m', reason: 'kernel' },
+  });
+  expect([made.status, states(made)]).toEqual([201, ['y1 performed', 'y2 pending']]);
+  const [, waits] = made.body.groups.flat();
+  expect(waits).toMatchObject({ reason: 'TooManyUnavailableVDisks', members: ['node 2 of ydb'] });
+  expect(waits.message).toContain('out: node 1 of ydb (taken by this request too)');
+  const again = await api.call('POST', `${TASKS}/kernel/refresh`);
+  expect(again.body.groups.flat()[1].message).toContain(
+    'locked by the-operator-p-1 of task kernel (owner the operator)',
+  );
+  expect(again.body.retryAfter).toBe(again.body.groups.flat()[0].deadline);
+  expect(made.body.owner).toBe('the operator');
+  const done = await api.call('POST', `${TASKS}/kernel/complete`, { body: { hosts: ['y1'] } });
+  expect(done.body.completed).toEqual(['the-operator-p-1']);
+  expect(states(await api.call('POST', `${TASKS}/kernel/refresh`))).toEqual(['y2 performed']);
+  expect((await api.call('GET', TASKS, { as: 'viewer' })).body.items).toHaveLength(1);
+  expect((await api.call('GET', `${TASKS}?owner=nobody`)).body.items).toEqual([]);
+  expect((await api.call('DELETE', `${TASKS}/kernel`)).status).toBe(204);
+  expect((await api.call('GET', `${TASKS}/kernel`)).body).toMatchObject({ status: 404, code: 'NotFound' });
+});
+
+test('C1.5 wrong requests: a code, every problem, and nothing left behind', async () => {
+  await put();
+  const send = async (body: unknown) => (await api.call('POST', TASKS, { body })).body;
+  expect(await send({ hosts: ['nowhere'] })).toMatchObject({
+    code: 'Invalid',
+    detail: 'there is no host nowhere',
+  });
+  expect(await send({})).toMatchObject({ code: 'Invalid' });
+  expect(await send({ hosts: ['y1'], priority: 200 })).toMatchObject({ code: 'Invalid' });
+  expect(await send({ hosts: ['y1'], hots: 1 })).toMatchObject({
+    errors: [{ path: 'hots', message: 'unknown field' }],
+  });
+  await send({ name: 't', hosts: ['y1'] });
+  expect(await send({ name: 't', hosts: ['y2'] })).toMatchObject({ code: 'AlreadyExists', status: 409 });
+  expect((await api.call('POST', TASKS, { as: 'viewer', body: { hosts: ['y1'] } })).status).toBe(403);
+  expect((await api.call('GET', TASKS)).body.items).toHaveLength(1);
+});
+
+test('C6.1 S13 explain tells what would be granted and what stands in the way, and changes nothing', async () => {
+  await put();
+  const answer = await api.call('POST', '/api/v1/maintenance/explain', {
+    as: 'viewer',
+    body: { nodes: ['1', '2'], topology: 'ydb' },
+  });
+  expect(states(answer)).toEqual(['1 performed', '2 pending']);
+  expect((await api.call('GET', TASKS)).body.items).toEqual([]);
+  const weak = await api.call('POST', '/api/v1/maintenance/explain', {
+    body: { nodes: ['1', '2'], topology: 'ydb', mode: 'weak', together: true },
+  });
+  expect(states(weak)).toEqual(['1 performed', '2 performed']);
+});
+
+test('C6.3 C5.3 health is pushed; what is old or was never told counts as down', async () => {
+  await put(topology({ healthMaxAge: '1m' }));
+  const push = (nodes: unknown) => api.call('POST', '/api/v1/topologies/ydb/health', { body: { nodes } });
+  const nodesNow = async () => {
+    await api.clock.advance(1);
+    return (await api.call('GET', '/api/v1/maintenance/nodes?cluster=ydb')).body.items.map(
+      (n: { state: string }) => n.state,
+    );
+  };
+  expect((await push([{ id: 3, state: 'Down' }])).status).toBe(200);
+  expect((await nodesNow()).slice(1, 4)).toEqual(['Up', 'Down', 'Up']);
+  expect(
+    states(await api.call('POST', TASKS, { body: { name: 't', nodes: ['1'], topology: 'ydb' } })),
+  ).toEqual(['1 pending']);
+  await push([{ id: 3, state: 'Up' }]);
+  await api.clock.advance(1);
+  expect(states(await api.call('POST', `${TASKS}/t/refresh`))).toEqual(['1 performed']);
+  await push([{ id: 1, state: 'Down' }]);
+  expect((await nodesNow()).slice(0, 2)).toEqual(['Maintenance', 'Up']);
+  await api.clock.advance(61_000);
+  expect(new Set((await nodesNow()).slice(1))).toEqual(new Set(['Unknown']));
+});
+
+test('C6.4 hosts with holders and waiting tasks; a document that is applied is a task of who applied it', async () => {
+  await put();
+  const document = {
+    apiVersion: 'belay.dev/v1',
+    kind: 'MaintenanceTask',
+    metadata: { name: 'by-hand' },
+    spec: { groups: [{ actions: [{ scope: { host: 'y5' }, duration: '10m' }] }] },
+  };
+  expect((await api.call('POST', '/api/v1/apply', { as: 'operator', body: document })).status).toBe(200);
+  await api.clock.advance(1);
+  const { body } = await api.call('GET', '/api/v1/maintenance/hosts');
+  const y5 = body.items.find((h: { host: string }) => h.host === 'y5');
+  expect(y5).toMatchObject({
+    state: 'Maintenance',
+    holders: [{ task: 'by-hand', owner: 'the operator' }],
+    waiting: [],
+  });
+  const object = await api.call('GET', '/api/v1/maintenancetasks/by-hand');
+  expect(object.body.status).toMatchObject({ phase: 'Ready', message: '1 granted, 0 waiting' });
+  expect((await api.call('DELETE', '/api/v1/maintenancetasks/by-hand')).status).toBe(204);
+  await api.clock.advance(1);
+  expect((await api.call('GET', TASKS)).body.items).toEqual([]);
+});
+
+test('C1.5 an admin switches new grants off; what is held can still be given back', async () => {
+  await put();
+  await api.call('POST', TASKS, { body: { name: 't', hosts: ['y1'] } });
+  expect(
+    (await api.call('PUT', '/api/v1/maintenance/switch', { as: 'operator', body: { disabled: true } }))
+      .status,
+  ).toBe(403);
+  await api.call('PUT', '/api/v1/maintenance/switch', { body: { disabled: true } });
+  expect((await api.call('POST', TASKS, { body: { hosts: ['y2'] } })).body).toMatchObject({
+    code: 'MaintenanceDisabled',
+    status: 503,
+  });
+  expect((await api.call('POST', `${TASKS}/t/complete`, { body: { all: true } })).body).toEqual({
+    completed: ['the-admin-p-1'],
+    task: null,
+  });
+});

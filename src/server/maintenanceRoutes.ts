@@ -1,0 +1,300 @@
+/** Routes of maintenance: tasks, what they would do, nodes and hosts, and the health of topologies. */
+import { z } from 'zod';
+import type { Authority } from '../authority/index.ts';
+import { BelayError } from '../base/error.ts';
+import { ORIGINAL, type TaskReply } from '../maintenance/index.ts';
+import {
+  DEFAULT_NAMESPACE,
+  type Topology,
+  type TopologyHealth,
+  topologyHealthSchema,
+} from '../model/index.ts';
+import type { ApiDeps } from './deps.ts';
+import {
+  COMPLETE,
+  hostJson,
+  nodeJson,
+  PROGRESS,
+  SWITCH,
+  TASK,
+  type TaskRequest,
+  taskFrom,
+  taskJson,
+  throwUnlessDone,
+} from './maintenanceWords.ts';
+import { getObject } from './objects.ts';
+import type { Body, Call, Json, Parameter, Route } from './routes.ts';
+
+const body = (check: z.ZodType): Body => ({
+  check,
+  required: true,
+  types: ['application/json'],
+  schema: z.toJSONSchema(check, { io: 'input' }) as Json,
+});
+
+const query = (name: string, description: string): Parameter => ({
+  name,
+  in: 'query',
+  description,
+  schema: { type: 'string' },
+});
+
+const TASKS = '/api/v1/maintenance/tasks';
+const ONE = `${TASKS}/{name}`;
+const TAG = 'maintenance';
+
+/** Routes of this file. */
+export const maintenanceRoutes = (deps: ApiDeps): readonly Route[] => [
+  ...taskRoutes(deps),
+  ...taskChanges(deps),
+  ...lookRoutes(deps),
+  healthRoute(deps),
+];
+
+function taskRoutes(deps: ApiDeps): readonly Route[] {
+  const make = async (call: Call, dryRun: boolean): Promise<Json> => {
+    const request = call.body as TaskRequest;
+    const spec = taskFrom(request, call.identity?.name ?? '', dryRun);
+    const options = request.compat === true ? { compat: ORIGINAL } : {};
+    const reply = await deps.maintenance.create(spec, request.topology, options);
+    throwUnlessDone(reply.status, reply.issues);
+    return told(deps.maintenance, reply, request.topology);
+  };
+  return [
+    {
+      method: 'POST',
+      path: TASKS,
+      id: 'createMaintenance',
+      tag: TAG,
+      summary: 'Ask for hosts, nodes or disks to be taken out of service; what cannot be granted now waits',
+      role: 'operator',
+      body: body(TASK),
+      answers: { 201: { description: 'The task, with what was granted and what waits for what' } },
+      handle: async (call) => call.reply.status(201).send(await make(call, false)),
+    },
+    {
+      method: 'POST',
+      path: '/api/v1/maintenance/explain',
+      id: 'explainMaintenance',
+      tag: TAG,
+      summary: 'What a task would be given now, and what stands in the way of the rest; nothing changes',
+      role: 'viewer',
+      body: body(TASK),
+      answers: { 200: { description: 'The task as it would be' } },
+      handle: (call) => make(call, true),
+    },
+    {
+      method: 'GET',
+      path: TASKS,
+      id: 'listMaintenance',
+      tag: TAG,
+      summary: 'Tasks that hold or wait for something',
+      role: 'viewer',
+      parameters: [query('owner', 'Only this owner’s')],
+      answers: { 200: { description: 'Tasks' } },
+      handle: async (call) => {
+        const uids = await deps.maintenance.list(call.query['owner'] ?? '');
+        const replies = await Promise.all(uids.map((uid) => deps.maintenance.get(uid)));
+        const there = replies.filter((reply) => reply.entry !== null);
+        return { items: await Promise.all(there.map((reply) => told(deps.maintenance, reply))) };
+      },
+    },
+    {
+      method: 'GET',
+      path: ONE,
+      id: 'readMaintenance',
+      tag: TAG,
+      summary: 'One task; nothing is tried',
+      role: 'viewer',
+      answers: { 200: { description: 'The task' } },
+      handle: async (call) => answer(deps.maintenance, await deps.maintenance.get(call.param('name'))),
+    },
+  ];
+}
+
+function taskChanges(deps: ApiDeps): readonly Route[] {
+  const base = { method: 'POST' as const, tag: TAG, role: 'operator' as const };
+  const { maintenance } = deps;
+  return [
+    {
+      ...base,
+      path: `${ONE}/refresh`,
+      id: 'refreshMaintenance',
+      summary: 'Try what waits again',
+      answers: { 200: { description: 'The task' } },
+      handle: async (call) => answer(maintenance, await maintenance.refresh(call.param('name'))),
+    },
+    {
+      ...base,
+      path: `${ONE}/complete`,
+      id: 'completeMaintenance',
+      summary: 'Give granted actions back before their deadline: all that are named, or none',
+      body: body(COMPLETE),
+      answers: { 200: { description: 'What was completed, and whether anything is left' } },
+      handle: (call) => complete(maintenance, call),
+    },
+    {
+      ...base,
+      path: `${ONE}/progress`,
+      id: 'progressMaintenance',
+      summary: 'How far a drain is',
+      body: body(PROGRESS),
+      answers: { 204: { description: 'Noted' } },
+      handle: async (call) => {
+        const { id, percent } = call.body as z.infer<typeof PROGRESS>;
+        await maintenance.progress(id, percent);
+        return call.reply.status(204).send();
+      },
+    },
+    {
+      ...base,
+      method: 'DELETE',
+      path: ONE,
+      id: 'dropMaintenance',
+      summary: 'Give everything back and want nothing any more',
+      answers: { 204: { description: 'It is gone' } },
+      handle: async (call) => {
+        const { status, issues } = await maintenance.drop(call.param('name'));
+        throwUnlessDone(status, issues);
+        return call.reply.status(204).send();
+      },
+    },
+    {
+      ...base,
+      method: 'PUT',
+      path: '/api/v1/maintenance/switch',
+      id: 'switchMaintenance',
+      role: 'admin',
+      summary: 'Switch new grants off or on; what is held stays held',
+      body: body(SWITCH),
+      answers: { 200: { description: 'As it is now' } },
+      handle: async (call) => {
+        const { disabled } = call.body as z.infer<typeof SWITCH>;
+        await maintenance.setDisabled(disabled);
+        return { disabled };
+      },
+    },
+  ];
+}
+
+async function complete(maintenance: Authority, call: Call): Promise<Json> {
+  const uid = call.param('name');
+  const { ids, hosts = [], all } = call.body as z.infer<typeof COMPLETE>;
+  const reply = await maintenance.get(uid);
+  throwUnlessDone(reply.status, reply.issues);
+  const held = reply.groups.flat().filter((view) => view.id !== null);
+  const onHosts = hosts.map((host) => {
+    const view = held.find(({ action: { scope } }) => scope.kind === 'host' && scope.host === host);
+    if (view?.id != null) return view.id;
+    throw new BelayError('NotFound', `task ${uid} holds no host ${host}`, { retry: 'never' });
+  });
+  const own = new Set(held.map((view) => view.id));
+  const foreign = (ids ?? []).filter((id) => !own.has(id));
+  if (foreign.length > 0)
+    throw new BelayError('NotFound', `task ${uid} holds no action ${foreign.join(', ')}`, { retry: 'never' });
+  const wanted = all ? held.flatMap((view) => view.id ?? []) : [...(ids ?? []), ...onHosts];
+  const done = await maintenance.complete([...new Set(wanted)]);
+  throwUnlessDone(done.status, done.issues);
+  const left = await maintenance.get(uid);
+  return {
+    completed: done.actions.map(({ id }) => id),
+    task: left.entry === null ? null : await told(maintenance, left),
+  };
+}
+
+function lookRoutes(deps: ApiDeps): readonly Route[] {
+  const base = { method: 'GET' as const, tag: TAG, role: 'viewer' as const };
+  return [
+    {
+      ...base,
+      path: '/api/v1/maintenance/nodes',
+      id: 'listMaintenanceNodes',
+      summary: 'Members and nodes with state, holder and deadline',
+      parameters: [query('cluster', 'Only those of this topology, or of this database (NAMESPACE/NAME)')],
+      answers: { 200: { description: 'Nodes' } },
+      handle: async (call) => {
+        const nodes = await deps.maintenance.nodes(call.query['cluster']);
+        return { items: nodes.map(nodeJson) };
+      },
+    },
+    {
+      ...base,
+      path: '/api/v1/maintenance/hosts',
+      id: 'listMaintenanceHosts',
+      summary: 'Hosts with everything on them, holders, waiting tasks and warnings',
+      answers: { 200: { description: 'Hosts' } },
+      handle: async () => ({ items: (await deps.maintenance.hosts()).map(hostJson) }),
+    },
+  ];
+}
+
+// ── topologies ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Health that somebody observes is pushed here; what is not named stays as it was told last. */
+const healthRoute = (deps: ApiDeps): Route => ({
+  method: 'POST',
+  path: '/api/v1/topologies/{name}/health',
+  id: 'pushTopologyHealth',
+  tag: 'Topology',
+  summary: 'Tell the health of nodes, disks and virtual disks of a topology',
+  role: 'operator',
+  body: body(topologyHealthSchema),
+  answers: { 200: { description: 'When it was noted, and until when it is believed' } },
+  handle: async (call) => {
+    const key = { kind: 'Topology', namespace: DEFAULT_NAMESPACE, name: call.param('name') };
+    const object = await getObject(deps, key);
+    const news = call.body as TopologyHealth;
+    const known = (object.status as Topology['status'] | null)?.health;
+    const observedAt = new Date(deps.clock.now()).toISOString();
+    const health = {
+      nodes: merged(known?.nodes ?? [], news.nodes, (n) => `${n.id}`),
+      disks: merged(known?.disks ?? [], news.disks, (d) => `${d.node}/${d.disk}`),
+      vdisks: merged(known?.vdisks ?? [], news.vdisks, (v) => `${v.group}/${v.node}`),
+      observedAt,
+    };
+    const value = {
+      observedGeneration: object.metadata.generation,
+      phase: 'Ready',
+      conditions: [],
+      warnings: [],
+      health,
+    };
+    await deps.store.commit({ status: [{ key, uid: object.metadata.uid, value }] });
+    return { observedAt, nodes: health.nodes.length };
+  },
+});
+
+function merged<T extends object>(
+  known: readonly T[],
+  news: readonly T[],
+  keyOf: (item: T) => string,
+): readonly T[] {
+  const all = new Map(known.map((item) => [keyOf(item), item]));
+  for (const item of news) all.set(keyOf(item), { ...all.get(keyOf(item)), ...item });
+  return [...all.values()];
+}
+
+// ── answers ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function answer(maintenance: Authority, reply: TaskReply): Promise<Json> {
+  throwUnlessDone(reply.status, reply.issues);
+  return told(maintenance, reply);
+}
+
+/** A task with what is on its hosts: people think in members, not in locks. */
+async function told(maintenance: Authority, reply: TaskReply, topology?: string): Promise<Json> {
+  const asked = new Set(
+    reply.groups.flat().flatMap(({ action: { scope } }) => (scope.kind === 'host' ? [scope.host] : [])),
+  );
+  const hosts = asked.size === 0 ? [] : await maintenance.hosts();
+  const members = new Map(
+    hosts
+      .filter(({ host }) => asked.has(host))
+      .map(({ host, nodes }) => [
+        host,
+        nodes.map(({ node }) => (node.role === undefined ? node.name : `${node.name} (${node.role})`)),
+      ]),
+  );
+  const of = topology ?? maintenance.topologyOf(reply);
+  return taskJson(reply, of, (host) => members.get(host) ?? []);
+}

@@ -1,0 +1,171 @@
+/** What the maintenance routes take and give: one shape for tasks over REST, command line and explanations. */
+import { z } from 'zod';
+import type { HostView, NodeView } from '../authority/index.ts';
+import { BelayError } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
+import {
+  type ActionView,
+  actionDocument,
+  type TaskReply,
+  type TaskSpec,
+  taskSpecOf,
+} from '../maintenance/index.ts';
+import { AVAILABILITY_MODES, isDnsName, maintenanceTaskSchema } from '../model/index.ts';
+import type { Json } from './routes.ts';
+
+/** Most hosts or nodes one request may name in the short form. */
+const NAMES_LIMIT = 10_000;
+
+const names = (what: string) =>
+  z.array(z.string().min(1)).max(NAMES_LIMIT).optional().describe(`${what}, each an action of its own.`);
+
+/** A task in the short form (hosts, nodes) or in groups as a MaintenanceTask document has them. */
+export const TASK = z.strictObject({
+  name: z
+    .string()
+    .refine(isDnsName, { error: 'must be a DNS name' })
+    .optional()
+    .describe('Identity; made up when it is not given.'),
+  hosts: names('Hosts'),
+  nodes: names('Members or nodes'),
+  together: z.boolean().default(false).describe('All of them or none, in one group.'),
+  duration: z.string().default('5m').describe('How long each is needed.'),
+  mode: z.enum(AVAILABILITY_MODES).default('strong').describe('How much unavailability is allowed.'),
+  priority: z.int().min(-100).max(100).default(0).describe('A smaller number is more urgent.'),
+  reason: z.string().max(128).default('').describe('Why, for people.'),
+  owner: z.string().optional().describe('Whose task it is; by default the token’s.'),
+  maxInFlight: z.int().min(0).default(0).describe('Most actions held at a time; 0: no limit.'),
+  topology: z.string().optional().describe('Topology the nodes belong to.'),
+  compat: z.boolean().optional().describe('Judge it as YDB’s own service does.'),
+  groups: z.array(z.unknown()).optional().describe('Groups of actions, as in a MaintenanceTask.'),
+});
+export type TaskRequest = z.infer<typeof TASK>;
+
+export const COMPLETE = z.strictObject({
+  ids: z.array(z.string()).optional().describe('Identities of granted actions.'),
+  hosts: z.array(z.string()).optional().describe('Hosts whose actions are done.'),
+  all: z.boolean().default(false).describe('Everything the task holds.'),
+});
+export const PROGRESS = z.strictObject({
+  id: z.string().describe('Identity of the drain.'),
+  percent: z.number().min(0).max(100).nullable().describe('How far it is; null: it has ended.'),
+});
+export const SWITCH = z.strictObject({ disabled: z.boolean().describe('Whether new grants are off.') });
+
+/** A request as the authority takes it. `Invalid` with the fields that are wrong. */
+export function taskFrom(request: TaskRequest, caller: string, dryRun: boolean): TaskSpec {
+  const { hosts = [], nodes = [], duration, together } = request;
+  const actions = [
+    ...hosts.map((host) => ({ scope: { host }, duration })),
+    ...nodes.map((node) => ({ scope: { node }, duration })),
+  ];
+  const short = together ? [{ actions }] : actions.map((action) => ({ actions: [action] }));
+  const groups = [...(actions.length === 0 ? [] : short), ...(request.groups ?? [])];
+  const { mode, priority, reason, maxInFlight, topology } = request;
+  const spec = {
+    mode,
+    priority,
+    reason,
+    maxInFlight,
+    groups,
+    ...(topology === undefined ? {} : { topology }),
+  };
+  const parsed = maintenanceTaskSchema.shape.spec.safeParse(spec);
+  if (!parsed.success) {
+    throw new BelayError('Invalid', 'the task has problems', {
+      retry: 'never',
+      problems: parsed.error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
+    });
+  }
+  return taskSpecOf(request.name ?? '', parsed.data, request.owner ?? caller, dryRun);
+}
+
+const iso = (at: Millis | null): string | null => (at === null ? null : new Date(at).toISOString());
+
+/** A task as the API tells it. */
+export function taskJson(
+  reply: TaskReply,
+  topology: string | undefined,
+  members: (host: string) => readonly string[],
+): Json {
+  const { entry } = reply;
+  return {
+    name: reply.uid,
+    owner: entry?.owner ?? null,
+    reason: entry?.description ?? '',
+    mode: entry?.mode ?? null,
+    priority: entry?.priority ?? null,
+    maxInFlight: entry?.maxInFlight ?? 0,
+    createTime: iso(reply.createTime),
+    lastRefreshTime: iso(reply.lastRefreshTime),
+    retryAfter: iso(reply.retryAfter),
+    groups: reply.groups.map((group) => group.map((view) => actionJson(view, topology, members))),
+  };
+}
+
+function actionJson(
+  view: ActionView,
+  topology: string | undefined,
+  members: (host: string) => readonly string[],
+): Json {
+  const { scope, type, duration } = actionDocument(view.action, topology);
+  return {
+    id: view.id,
+    type,
+    scope,
+    duration,
+    state: view.status.toLowerCase(),
+    reason: view.reason ?? 'NotTried',
+    message: view.details,
+    deadline: iso(view.deadline),
+    retryAfter: iso(view.refusal?.retryAt ?? null),
+    blockers: view.refusal?.by ?? [],
+    ...(scope.host === undefined ? {} : { members: members(scope.host) }),
+  };
+}
+
+export const nodeJson = ({ node, state, holders }: NodeView): Json => ({
+  key: node.key,
+  name: node.name,
+  ...(node.id === undefined ? {} : { id: node.id }),
+  cluster: node.cluster,
+  host: node.host,
+  kind: node.kind,
+  state,
+  role: node.role ?? null,
+  version: node.version ?? null,
+  tenant: node.tenant ?? null,
+  startedAt: iso(node.startedAt),
+  holders: holders.map((h) => ({ ...h, until: iso(h.until) })),
+});
+
+export const hostJson = (view: HostView): Json => ({
+  host: view.host,
+  state: view.state,
+  nodes: view.nodes.map(nodeJson),
+  holders: view.holders.map((h) => ({ ...h, until: iso(h.until) })),
+  waiting: view.waiting,
+  warnings: view.warnings,
+});
+
+/** An answer that is no success, as an error with its code. */
+export function throwUnlessDone(status: TaskReply['status'], issues: readonly string[]): void {
+  if (status === 'SUCCESS') return;
+  const message = issues.join('; ') || status;
+  if (status === 'UNAVAILABLE')
+    throw new BelayError('MaintenanceDisabled', message, {
+      fix: 'ask again later, or have an admin switch it on again',
+    });
+  if (/not found|Unknown permission/.test(message))
+    throw new BelayError('NotFound', message, {
+      retry: 'never',
+      fix: 'see what there is: belay maintenance list',
+    });
+  if (/already exists/.test(message))
+    throw new BelayError('AlreadyExists', message, {
+      retry: 'never',
+      fix: 'choose another name, or drop the task that has it',
+    });
+  const code = status === 'UNSUPPORTED' ? 'UnsupportedFeature' : 'Invalid';
+  throw new BelayError(code, message, { retry: 'never' });
+}
