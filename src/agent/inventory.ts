@@ -29,6 +29,8 @@ export interface VolumeRecord {
   readonly createdAt: Millis;
   /** settings.replicaSetId of the set this data belongs to, once seen (S6). */
   readonly replicaSetId: string | null;
+  /** What it may be counted on to hold; absent: nobody said. */
+  readonly sizeBytes?: Bytes | null;
 }
 
 export const sameOwner = (a: OwnerMarker, b: OwnerMarker): boolean =>
@@ -97,11 +99,17 @@ export class Inventory {
   }
 
   /** Makes the volume, its owner marker first: data without an owner never comes to be. */
-  createVolume(id: string, owner: OwnerMarker, now: Millis): void {
+  createVolume(id: string, owner: OwnerMarker, now: Millis, sizeBytes: Bytes | null = null): void {
     const paths = this.#layout.volume(id);
     makeFolder(paths.folder);
-    if (!this.volume(id)) writeJson(paths.owner, { id, owner, createdAt: now, replicaSetId: null });
+    if (!this.volume(id))
+      writeJson(paths.owner, { id, owner, createdAt: now, replicaSetId: null, sizeBytes });
     makeFolder(paths.data);
+  }
+
+  resizeVolume(id: string, sizeBytes: Bytes): void {
+    const record = this.volume(id);
+    if (record) writeJson(this.#layout.volume(id).owner, { ...record, sizeBytes });
   }
 
   /** Remembers which set the data belongs to; the first one stands. */
@@ -152,7 +160,7 @@ export class Inventory {
       deployed: false,
       port: null,
       dataPath: this.dataPath(id),
-      sizeBytes: null,
+      sizeBytes: record?.sizeBytes ?? null,
     };
   }
 

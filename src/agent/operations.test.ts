@@ -322,3 +322,22 @@ test('an id that climbs out of its folder is no id', async () => {
   expect((await carryOut(deletion)).kind).toBe('succeeded');
   expect(existsSync(layout.services)).toBe(true);
 });
+
+test('A6.6 STO-04 S4 a volume grows while its disk has room, with what it holds counted; only for its owner, and never smaller', async () => {
+  const { carryOut, inventory } = host();
+  const volume = { ...spec().volume, sizeBytes: 1000 };
+  const made = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec({ volume }) }));
+  const volumeId = made['volumeId'] as string;
+  expect(made['volumeBytes']).toBe(1000);
+  const grow = (id: string, sizeBytes: number, clusterUid = 'uid-1'): Promise<OperationFacts> =>
+    carryOut({ kind: 'growVolume', id, volumeId, clusterUid, member: owner().member, sizeBytes });
+  expect(resultOf(await grow('g1', 5000))).toMatchObject({ volumeBytes: 5000 });
+  expect(resultOf(await grow('g2', 10))).toMatchObject({ volumeBytes: 5000 });
+  expect(await grow('g3', 2 ** 52)).toMatchObject({
+    kind: 'failed',
+    code: 'DiskFull',
+    message: expect.stringContaining('no room for'),
+  });
+  expect(await grow('g4', 6000, 'uid-2')).toMatchObject({ kind: 'failed', code: 'OwnershipConflict' });
+  expect(inventory.facts().find((facts) => facts.kind === 'volume')?.sizeBytes).toBe(5000);
+});

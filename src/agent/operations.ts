@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { asBelayError, BelayError } from '../base/error.ts';
-import type { Millis } from '../base/units.ts';
+import { formatBytes, type Millis } from '../base/units.ts';
 import type { OperationFacts, OwnerMarker } from '../clusters/facts.ts';
 import type { ServiceSpec } from '../clusters/snapshot.ts';
 import type { Clock, HostOperation, Log } from '../engine/ports.ts';
@@ -16,6 +16,7 @@ import { type Inventory, isId, type ServiceRecord, sameOwner } from './inventory
 import type { Layout } from './layout.ts';
 import { OPERATIONS_KEPT, PORTS_TRIED } from './limits.ts';
 import { listenerOf, portsListened } from './procfs.ts';
+import { readSpace, usedBytes } from './space.ts';
 
 interface Entry {
   readonly operation: HostOperation;
@@ -122,6 +123,8 @@ export class Operations {
         return this.#import(operation.spec, entry.place ?? this.#placeFor(operation.spec));
       case 'deploy':
         return this.#deploy(operation.serviceId, operation.spec);
+      case 'growVolume':
+        return this.#growVolume(operation);
       case 'deleteRuntime':
         return this.#deleteRuntime(operation.serviceId, operation.clusterUid);
       case 'deleteVolume':
@@ -161,7 +164,7 @@ export class Operations {
     this.#checkVolume(volumeId, spec);
     this.#checkClaims(spec.owner);
     this.#checkPort(serviceId, port);
-    inventory.createVolume(volumeId, spec.owner, clock.now());
+    inventory.createVolume(volumeId, spec.owner, clock.now(), spec.volume.sizeBytes);
     inventory.putService({
       id: serviceId,
       owner: spec.owner,
@@ -174,7 +177,9 @@ export class Operations {
       environment: spec.environment,
     });
     serviceChanged(serviceId);
-    return { serviceId, volumeId, host, address: spec.address, port };
+    const { sizeBytes = null } = inventory.volume(volumeId) ?? {};
+    const size = sizeBytes === null ? {} : { volumeBytes: sizeBytes };
+    return { serviceId, volumeId, host, address: spec.address, port, ...size };
   }
 
   /** A recorded volume id is authoritative (A4.4): it must be here and ours, and is never made anew. */
@@ -262,6 +267,35 @@ export class Operations {
   #sibling(serviceId: string, port: number): ServiceRecord | null {
     const { inventory } = this.#options;
     return inventory.services().find((record) => record.id !== serviceId && record.port === port) ?? null;
+  }
+
+  // ── volumes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /**
+   * A volume here is a folder: growing it is a promise, which is given only while the disk has room for it. Nothing has to
+   * run for it, and what runs does not notice (STO-04).
+   */
+  async #growVolume({
+    volumeId,
+    clusterUid,
+    member,
+    sizeBytes,
+  }: Extract<HostOperation, { kind: 'growVolume' }>): Promise<Readonly<Record<string, string | number>>> {
+    const { inventory } = this.#options;
+    const record = inventory.volume(volumeId);
+    if (!record || record.owner.clusterUid !== clusterUid || record.owner.member !== member)
+      throw conflict(`volume ${volumeId} does not belong to ${member} of cluster ${clusterUid}`);
+    const { sizeBytes: before = null } = record;
+    if (before !== null && before >= sizeBytes) return { volumeId, volumeBytes: before };
+    const path = inventory.dataPath(volumeId);
+    const used = await usedBytes(path);
+    const free = readSpace(path)?.freeBytes ?? 0;
+    if (used + free < sizeBytes) {
+      const has = `the volume of ${member} holds ${formatBytes(used)} and its disk has ${formatBytes(free)} free`;
+      throw new BelayError('DiskFull', `${has}: no room for ${formatBytes(sizeBytes)}`, { retry: 'later' });
+    }
+    inventory.resizeVolume(volumeId, sizeBytes);
+    return { volumeId, volumeBytes: sizeBytes };
   }
 
   // ── deletions ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,7 @@
 /** Disk space, told only when it changed by a step worth telling. */
 import { statfsSync } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Bytes } from '../base/units.ts';
 import { SPACE_STEP } from './limits.ts';
 
@@ -24,3 +26,15 @@ export function steadySpace(told: Space | null, now: Space | null): Space | null
   const step = now.totalBytes * SPACE_STEP;
   return Math.abs(told.freeBytes - now.freeBytes) < step ? told : now;
 }
+
+/** Bytes that a folder takes on its disk; files that go away meanwhile count for nothing. */
+export async function usedBytes(path: string): Promise<Bytes> {
+  let sum = 0;
+  for (const name of await readdir(path, { recursive: true }).catch(() => [])) {
+    const found = await lstat(join(path, name)).catch(() => null);
+    sum += found?.isFile() ? found.blocks * BLOCK : 0;
+  }
+  return sum;
+}
+/** What `st_blocks` counts in, whatever the disk's own blocks are. */
+const BLOCK: Bytes = 512;

@@ -267,6 +267,13 @@ const serviceSpec = is.object({
 const operationShape = is.byKind({
   import: is.object({ id: is.text, spec: serviceSpec }),
   deploy: is.object({ id: is.text, serviceId: is.text, spec: serviceSpec }),
+  growVolume: is.object({
+    id: is.text,
+    volumeId: is.text,
+    clusterUid: is.text,
+    member: is.text,
+    sizeBytes: is.number,
+  }),
   deleteRuntime: is.object({ id: is.text, serviceId: is.text, clusterUid: is.text }),
   deleteVolume: is.object({ id: is.text, volumeId: is.text, clusterUid: is.text, member: is.text }),
 });

@@ -179,11 +179,6 @@ export function changeRemarks(before: MongoDBSpec, after: MongoDBSpec): readonly
   const kept = 'members that have their place keep it; only new ones follow this';
   say('spec.port', before.port !== after.port, kept);
   say('spec.placement', stable(before.placement) !== stable(after.placement), kept);
-  say(
-    'spec.storage.size',
-    before.storage.size !== after.storage.size,
-    'has no effect on hosts: a volume there may use its whole disk',
-  );
   return found;
 }
 

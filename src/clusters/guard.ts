@@ -70,6 +70,7 @@ export function guard(
     case 'adopt':
       return guardAdopt(step, fresh, state);
     case 'import':
+    case 'growVolume':
     case 'deploy':
       return guardInfrastructure(step.member, desired, state, stepId);
     case 'reload':

@@ -32,6 +32,7 @@ import {
   withReplicaSet,
 } from './state.ts';
 import {
+  componentOf,
   type Group,
   groupsOf,
   isRouter,
@@ -64,6 +65,7 @@ const LEARNING_TURNS = 6;
 function learn(state: State, desired: Desired, observed: Observed, now: Millis): State {
   let next = state;
   for (const pending of state.pending) next = learnOperation(next, pending, observed, now);
+  next = learnSizes(next, desired);
   next = learnVanished(next, observed);
   next = learnMembers(next, desired, observed, now);
   next = learnReplicaSets(next, observed);
@@ -111,6 +113,7 @@ function operationSucceeded(
         host: text('host'),
         address: text('address'),
         port: result['port'] === undefined ? null : Number(result['port']),
+        volumeBytes: result['volumeBytes'] === undefined ? null : Number(result['volumeBytes']),
       });
     case 'deploy':
       return withMember(cleared, pending.member, {
@@ -133,7 +136,9 @@ function operationSucceeded(
         ...(isUnknownToSet(cleared, pending.member) ? { port: null } : {}),
       });
     case 'deleteVolume':
-      return withMember(cleared, pending.member, { volumeId: null });
+      return withMember(cleared, pending.member, { volumeId: null, volumeBytes: null });
+    case 'growVolume':
+      return withMember(cleared, pending.member, { volumeBytes: pending.volumeBytes ?? null });
     default:
       return unreachable(pending.action);
   }
@@ -166,6 +171,18 @@ function learnVanished(state: State, observed: Observed): State {
       activated: null,
       ...(isUnknownToSet(state, name) ? { port: null } : {}),
     });
+  }
+  return next;
+}
+
+/** A volume of which no size is known was made with the one that was wanted then: changes of it had no effect before. */
+function learnSizes(state: State, desired: Desired): State {
+  let next = state;
+  for (const member of state.members) {
+    const wanted = componentOf(desired, member.role)?.volumeBytes ?? null;
+    const known = member.volumeBytes ?? null;
+    if (member.volumeId === null || known !== null || wanted === null) continue;
+    next = withMember(next, member.name, { volumeBytes: wanted });
   }
   return next;
 }

@@ -27,6 +27,7 @@ import { planDeletion, planSuspend } from './planners/removal.ts';
 import { planRollout } from './planners/rollout.ts';
 import { planBalancer, planShards } from './planners/sharding.ts';
 import { planSystemUsers, planUsers } from './planners/users.ts';
+import { planVolumes } from './planners/volumes.ts';
 import type { Decision, Desired, Observed, Plan, State } from './types.ts';
 
 /** In order: the first that acts wins; a barrier hides everything after it; other waits and blocks stand beside. */
@@ -39,6 +40,7 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['identity', planIdentity],
   ['ownership', planOwnership],
   ['forced reconfiguration', planForcedReconfig],
+  ['volumes', planVolumes],
   ['import', planImport],
   ['other port', planOtherPort],
   ['deploy', planDeploy],

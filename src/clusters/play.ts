@@ -141,7 +141,8 @@ export class Play {
       ...h,
       connected: h.connected && !this.lostHosts.has(h.name),
     }));
-    return { ...o, members, hosts, requests: this.requests, authority: this.authority };
+    const capabilities = { ...o.capabilities, diskGrowth: this.grows };
+    return { ...o, members, hosts, requests: this.requests, authority: this.authority, capabilities };
   }
 
   #percent(index: number): number {
@@ -154,6 +155,8 @@ export class Play {
   authority: Authority | null = null;
   /** Servers that take a certificate only by a restart. */
   refusesOnline = false;
+  /** The platform's volumes grow. */
+  grows = false;
   /** Fingerprints that members present, by index; others present what they were given. */
   readonly presents = new Map<number, string>();
   /** Members whose process ends as soon as it starts, though their agent reports them. */
@@ -325,7 +328,13 @@ export class Play {
         ...place,
       });
     }
-    if (step.kind === 'deploy' || step.kind === 'deleteRuntime' || step.kind === 'deleteVolume') succeed({});
+    if (
+      step.kind === 'deploy' ||
+      step.kind === 'growVolume' ||
+      step.kind === 'deleteRuntime' ||
+      step.kind === 'deleteVolume'
+    )
+      succeed({});
     if (step.kind === 'publish') {
       const snapshot = this.snapshot(step.member, step.configVersion, id);
       this.state = applyOutcome(this.state, step, id, { kind: 'done', result: { snapshot } }, this.now);

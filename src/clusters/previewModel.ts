@@ -104,6 +104,7 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       );
     }
     case 'deploy':
+    case 'growVolume':
       return succeed({});
     case 'deleteRuntime':
       return withServices(

@@ -190,6 +190,7 @@ export function withFailure(
 }
 
 const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
+  'growVolume',
   'import',
   'deploy',
   'upgrade',
@@ -215,6 +216,7 @@ export function targetOf(step: Step): string {
     case 'reload':
     case 'rotateCertificate':
     case 'giveLogins':
+    case 'growVolume':
     case 'deleteRuntime':
     case 'deleteVolume':
       return step.member;
@@ -279,6 +281,7 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
     case 'import':
     case 'deploy':
     case 'upgrade':
+    case 'growVolume':
     case 'deleteRuntime':
     case 'deleteVolume': {
       const pending: PendingOperation = {
@@ -288,6 +291,7 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
         operationId: null,
         startedAt: now,
         version: step.kind === 'deploy' || step.kind === 'upgrade' ? step.version : null,
+        ...(step.kind === 'growVolume' ? { volumeBytes: step.sizeBytes } : {}),
       };
       return {
         ...withoutPending(state, step.member),
@@ -355,6 +359,7 @@ function applyDone(
     case 'import':
     case 'deploy':
     case 'upgrade':
+    case 'growVolume':
     case 'deleteRuntime':
     case 'deleteVolume':
       return {

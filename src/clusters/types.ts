@@ -122,6 +122,8 @@ export interface MemberState {
   readonly port: number | null;
   readonly serviceId: string | null;
   readonly volumeId: string | null;
+  /** The size its volume was made with or last grew to; null: not known. */
+  readonly volumeBytes?: Bytes | null;
   readonly deployedVersion: string | null;
   /** The snapshot this member was individually given (A9.1). */
   readonly activated: ActivatedSnapshot | null;
@@ -190,7 +192,13 @@ export interface ReplicaSetState {
   readonly handedOverAt?: Millis;
 }
 
-export type InfrastructureAction = 'import' | 'deploy' | 'upgrade' | 'deleteRuntime' | 'deleteVolume';
+export type InfrastructureAction =
+  | 'import'
+  | 'deploy'
+  | 'upgrade'
+  | 'growVolume'
+  | 'deleteRuntime'
+  | 'deleteVolume';
 
 /** An infrastructure operation under way (A2.4): settings become applied only after it was seen to succeed. */
 export interface PendingOperation {
@@ -201,6 +209,8 @@ export interface PendingOperation {
   readonly operationId: string | null;
   readonly startedAt: Millis;
   readonly version: string | null;
+  /** What a volume grows to. */
+  readonly volumeBytes?: Bytes;
 }
 
 /** A3: consecutive failures of one action on one member. */
@@ -480,6 +490,7 @@ export type Step =
       readonly db: string;
       readonly uid: string;
     }
+  | { readonly kind: 'growVolume'; readonly member: string; readonly sizeBytes: Bytes }
   | { readonly kind: 'deleteRuntime'; readonly member: string }
   | { readonly kind: 'deleteVolume'; readonly member: string }
   | { readonly kind: 'deleteSecrets' }
@@ -510,6 +521,7 @@ export type Reason =
   | 'ConfigurationChanged'
   | 'RestartRequested'
   | 'QuorumLost'
+  | 'VolumeGrowth'
   | 'PasswordRotation'
   | 'FcvRequested'
   | 'CertificateRotation'

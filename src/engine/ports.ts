@@ -3,7 +3,7 @@
  * each other; only a `main` joins them. All methods may throw BelayError; its `retry` says what the caller may do.
  */
 import type { Secret } from '../base/secret.ts';
-import type { Millis } from '../base/units.ts';
+import type { Bytes, Millis } from '../base/units.ts';
 import type { HostFacts, MemberFacts, OperationFacts, ServiceFacts } from '../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand, MemberSnapshot, ServiceSpec } from '../clusters/snapshot.ts';
 import type { Authority, Capabilities } from '../clusters/types.ts';
@@ -350,6 +350,14 @@ export type HostOperation =
   | { readonly kind: 'import'; readonly id: string; readonly spec: ServiceSpec }
   | { readonly kind: 'deploy'; readonly id: string; readonly serviceId: string; readonly spec: ServiceSpec }
   | {
+      readonly kind: 'growVolume';
+      readonly id: string;
+      readonly volumeId: string;
+      readonly clusterUid: string;
+      readonly member: string;
+      readonly sizeBytes: Bytes;
+    }
+  | {
       readonly kind: 'deleteRuntime';
       readonly id: string;
       readonly serviceId: string;
@@ -378,6 +386,21 @@ export interface Platform {
   ): Promise<{ readonly operationId: string }>;
   deleteRuntime(
     service: { readonly id: string; readonly host: string; readonly clusterUid: string },
+    stepId: string,
+    fence: Fence,
+  ): Promise<{ readonly operationId: string }>;
+  /**
+   * Makes a volume larger, whether or not anything runs on it (A6.6, STO-04); one that is as large already is left alone.
+   * Fails with `DiskFull` where there is no room, and for a volume that is not its owner's.
+   */
+  growVolume(
+    volume: {
+      readonly id: string;
+      readonly host: string;
+      readonly clusterUid: string;
+      readonly member: string;
+    },
+    sizeBytes: Bytes,
     stepId: string,
     fence: Fence,
   ): Promise<{ readonly operationId: string }>;

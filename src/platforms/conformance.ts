@@ -114,6 +114,27 @@ export function describePlatform(name: string, open: () => Promise<PlatformBench
         expect((await bench.services()).filter((s) => s.kind === 'volume')).toHaveLength(1);
       }));
 
+    test('A6.6 S4 S10 STO-04 a volume grows for its owner, with or without a runtime; it never shrinks, and where there is no room it says so', () =>
+      on(async (bench) => {
+        if (!bench.platform.capabilities.diskGrowth) return;
+        const MIB = 1024 ** 2;
+        const volume = { ...spec(bench.host).volume, sizeBytes: MIB };
+        const made = await bench.import(spec(bench.host, { volume }));
+        const id = String(made['volumeId']);
+        const size = async (): Promise<number | null | undefined> =>
+          (await bench.services()).find((s) => s.kind === 'volume')?.sizeBytes;
+        expect(await size()).toBe(MIB);
+        expect((await bench.growVolume(id, 2 * MIB)).kind).toBe('succeeded');
+        await bench.deleteRuntime(String(made['serviceId']));
+        expect((await bench.growVolume(id, 3 * MIB)).kind).toBe('succeeded');
+        expect((await bench.growVolume(id, 2 * MIB, 'step/smaller')).kind).toBe('succeeded');
+        expect(await size()).toBe(3 * MIB);
+        const foreign = await bench.growVolume(id, 4 * MIB, 'step/foreign', { clusterUid: 'c-2' });
+        expect(foreign.kind).toBe('failed');
+        expect(await bench.growVolume(id, 2 ** 52, 'step/huge')).toMatchObject({ code: 'DiskFull' });
+        expect(await size()).toBe(3 * MIB);
+      }));
+
     test('S4 a volume is deleted for its owner only', () =>
       on(async (bench) => {
         const made = await bench.import(spec(bench.host));
@@ -196,6 +217,16 @@ class Bench {
     const service = { id, host: this.host, clusterUid: 'c-1' };
     const facts = await this.#ended(await this.platform.deleteRuntime(service, stepId, FENCE));
     expect(facts.kind).toBe('succeeded');
+  }
+
+  async growVolume(
+    id: string,
+    sizeBytes: number,
+    stepId = `step/growVolume/${sizeBytes}`,
+    change: { readonly clusterUid?: string } = {},
+  ): Promise<OperationFacts> {
+    const volume = { id, host: this.host, clusterUid: 'c-1', member: 'orders-0', ...change };
+    return this.#ended(await this.platform.growVolume(volume, sizeBytes, stepId, FENCE));
   }
 
   async deleteVolume(

@@ -3,6 +3,7 @@
  * decides whether it may be done (that is the guard's).
  */
 import { BelayError, unreachable } from '../base/error.ts';
+import type { Bytes } from '../base/units.ts';
 import {
   activatedSnapshot,
   type CommandOutcome,
@@ -88,6 +89,7 @@ export function perform(
 }
 
 const INFRASTRUCTURE: ReadonlySet<Step['kind']> = new Set([
+  'growVolume',
   'import',
   'deploy',
   'deleteRuntime',
@@ -120,6 +122,8 @@ async function effect(work: Work, step: Step): Promise<Effect> {
       return importMember(work, step.member, step.placement);
     case 'deploy':
       return deploy(work, step.member, step.version);
+    case 'growVolume':
+      return growVolume(work, step.member, step.sizeBytes);
     case 'upgrade':
       return deploy(work, step.member, step.version);
     case 'publish':
@@ -204,6 +208,13 @@ async function deleteRuntime(work: Work, name: string): Promise<Effect> {
   if (serviceId === null || host === null) throw notPlaced(name);
   const service = { id: serviceId, host, clusterUid: work.state.uid };
   return done(await work.platform.deleteRuntime(service, work.stepId, work.fence));
+}
+
+async function growVolume(work: Work, name: string, sizeBytes: Bytes): Promise<Effect> {
+  const { volumeId, host } = member(work, name);
+  if (volumeId === null || host === null) throw notPlaced(name);
+  const volume = { id: volumeId, host, clusterUid: work.state.uid, member: name };
+  return done(await work.platform.growVolume(volume, sizeBytes, work.stepId, work.fence));
 }
 
 /** A member that has left takes its certificate along; deletion of the whole cluster takes all secrets at once. */

@@ -94,6 +94,7 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
 const isInfrastructure = ({ kind }: Step): boolean =>
   kind === 'import' ||
   kind === 'deploy' ||
+  kind === 'growVolume' ||
   kind === 'upgrade' ||
   kind === 'deleteRuntime' ||
   kind === 'deleteVolume';

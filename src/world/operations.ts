@@ -106,6 +106,8 @@ export class Operations {
         return this.#import(operation.spec, entry.place);
       case 'deploy':
         return this.#deploy(operation.serviceId, operation.spec);
+      case 'growVolume':
+        return { volumeId: operation.volumeId, volumeBytes: operation.sizeBytes };
       case 'deleteVolume':
         return this.#deleteVolume(operation);
       default:
@@ -159,7 +161,9 @@ export class Operations {
       resources: spec.resources,
     });
     this.#outside.serviceChanged(serviceId);
-    return { serviceId, volumeId, host: name, address: spec.address, port };
+    const { sizeBytes } = spec.volume;
+    const size = sizeBytes === null ? {} : { volumeBytes: sizeBytes };
+    return { serviceId, volumeId, host: name, address: spec.address, port, ...size };
   }
 
   #checkVolume(id: string, spec: ServiceSpec): void {

@@ -41,7 +41,10 @@ interface Volume {
   readonly owner: OwnerMarker;
   readonly name: string;
   data: Data;
+  sizeBytes: number | null;
 }
+/** No volume of this fleet gets larger. */
+const DISK = 1024 ** 4;
 interface Runtime {
   readonly id: string;
   readonly owner: OwnerMarker;
@@ -365,6 +368,15 @@ export class FakeFleet implements Agents {
       case 'deleteRuntime':
         machine.runtimes.delete(operation.serviceId);
         return succeeded({});
+      case 'growVolume': {
+        const volume = machine.volumes.get(operation.volumeId);
+        const { clusterUid, member, sizeBytes } = operation;
+        if (volume?.owner.clusterUid !== clusterUid || volume.owner.member !== member)
+          return failed('NotOwned', 'the marker names another owner');
+        if (sizeBytes > DISK) return failed('DiskFull', 'the disk is smaller than that');
+        volume.sizeBytes = Math.max(volume.sizeBytes ?? 0, sizeBytes);
+        return succeeded({ volumeId: volume.id, volumeBytes: sizeBytes });
+      }
       case 'deleteVolume': {
         const volume = machine.volumes.get(operation.volumeId);
         if (volume === undefined) return succeeded({});
@@ -403,7 +415,8 @@ export class FakeFleet implements Agents {
   #newVolume(machine: Machine, spec: ServiceSpec): Volume {
     const id = `v-${machine.facts.name}-${machine.operations.size}`;
     const data: Data = { replicaSetId: null, config: null, fcv: '8.0', users: new Map() };
-    const volume = { id, owner: spec.owner, name: spec.volume.name, data };
+    const { name, sizeBytes } = spec.volume;
+    const volume = { id, owner: spec.owner, name, data, sizeBytes };
     machine.volumes.set(id, volume);
     return volume;
   }
@@ -435,6 +448,7 @@ export class FakeFleet implements Agents {
         (volume): ServiceFacts => ({
           ...common,
           kind: 'volume',
+          sizeBytes: volume.sizeBytes,
           id: volume.id,
           hostname: volume.owner.hostname,
           owner: volume.owner,

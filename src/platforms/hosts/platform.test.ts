@@ -20,7 +20,7 @@ test('A4.9 what machines cannot do is said', () => {
   expect(capabilities).toEqual({
     publicExposure: false,
     allowlists: false,
-    diskGrowth: false,
+    diskGrowth: true,
     routerContainers: false,
     resourceLimits: true,
   });

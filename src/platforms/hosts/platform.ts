@@ -4,6 +4,7 @@
  * whoever comes later.
  */
 import { BelayError } from '../../base/error.ts';
+import type { Bytes } from '../../base/units.ts';
 import type { Capabilities, OperationFacts, ServiceFacts, ServiceSpec } from '../../clusters/index.ts';
 import type { Agents, Fence, HostOperation, Platform } from '../../engine/ports.ts';
 
@@ -11,7 +12,8 @@ import type { Agents, Fence, HostOperation, Platform } from '../../engine/ports.
 const CAPABILITIES: Capabilities = {
   publicExposure: false,
   allowlists: false,
-  diskGrowth: false,
+  // Volumes are folders: what grows is what may be counted on, and it is checked against the disk.
+  diskGrowth: true,
   routerContainers: false,
   resourceLimits: true,
 };
@@ -46,6 +48,16 @@ export class HostsPlatform implements Platform {
 
   deleteRuntime({ id, host, clusterUid }: Service, stepId: string, fence: Fence): Started {
     return this.#start(host, { kind: 'deleteRuntime', id: stepId, serviceId: id, clusterUid }, fence);
+  }
+
+  growVolume(
+    { id, host, clusterUid, member }: Volume,
+    sizeBytes: Bytes,
+    stepId: string,
+    fence: Fence,
+  ): Started {
+    const what = { volumeId: id, clusterUid, member, sizeBytes };
+    return this.#start(host, { kind: 'growVolume', id: stepId, ...what }, fence);
   }
 
   deleteVolume({ id, host, clusterUid, member }: Volume, stepId: string, fence: Fence): Started {
