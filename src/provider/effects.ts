@@ -426,13 +426,18 @@ async function setFcv(work: Work, via: string, version: string): Promise<Effect>
   return command(work, via, { kind: 'setFcv', as, version });
 }
 
-/** The document asks from now on, as if a person had applied it; one that asks already is left alone. */
+/**
+ * The document asks from now on, as if a person had applied it; one that asks already is left alone. What somebody changed
+ * since it was planned is looked at first, so that a controller that stood still turns nothing back (S9).
+ */
 async function setSuspend({ store, informer, object }: Work, suspend: boolean): Promise<Effect> {
   const latest = await store.get(keyOf(object));
   if (latest === null || latest.metadata.uid !== object.metadata.uid)
     throw new BelayError('NotFound', 'the MongoDB is gone', { retry: 'later' });
   const spec = latest.spec as MongoDBSpec;
   if (spec.suspend === suspend) return done({ generation: latest.metadata.generation });
+  if (latest.metadata.generation !== object.metadata.generation)
+    throw new BelayError('Conflict', 'the document changed meanwhile', { retry: 'later' });
   const { [KEPT_ANNOTATION]: _, ...annotations } = latest.metadata.annotations;
   const change = { spec: { ...spec, suspend }, ...(suspend ? {} : { annotations }) };
   const changed = await store.update(keyOf(object), change, latest.metadata.resourceVersion);

@@ -134,6 +134,39 @@ test('A13.1 deleting an operation that has not ended cancels it, and it goes whe
   expect((await call('DELETE', `${OPERATIONS}/${other}`)).status).toBe(204);
 });
 
+test('A13.1 A14.2 suspend and resume change the document when their turn has come, and tell how many members are there', async () => {
+  const { call, clock, store } = await running();
+  const ask = async (type: string): Promise<string> =>
+    (await call('POST', OPERATIONS, { body: { spec: { type, mongodbResourceRef: { name: 'orders' } } } }))
+      .body.metadata.name;
+  const stateOf = async (name: string) => (await call('GET', `${OPERATIONS}/${name}`)).body.status;
+  const down = await ask('Suspend');
+  await clock.advance(30 * SECOND);
+  expect(await stateOf(down)).toMatchObject({
+    state: 'Succeeded',
+    completedMembers: ['orders-0', 'orders-1', 'orders-2'],
+  });
+  const asleep = (await call('GET', ORDERS)).body;
+  expect(asleep).toMatchObject({
+    metadata: { generation: 2 },
+    spec: { suspend: true },
+    status: { phase: 'Suspended' },
+  });
+  // As `belay delete --keep-volumes` leaves it.
+  await store.update(
+    { kind: 'MongoDB', namespace: 'default', name: 'orders' },
+    { annotations: { 'belay.dev/kept-by-delete': 'true', team: 'shop' } },
+  );
+  const restarts = await ask('Restart');
+  const up = await ask('Resume');
+  await clock.advance(30 * SECOND);
+  expect(await stateOf(up)).toMatchObject({ state: 'Succeeded', message: 'it runs again' });
+  const awake = (await call('GET', ORDERS)).body;
+  expect(awake).toMatchObject({ spec: { suspend: false }, metadata: { annotations: { team: 'shop' } } });
+  expect(Object.keys(awake.metadata.annotations)).toEqual(['team']);
+  expect((await stateOf(restarts)).state).not.toBe('Waiting');
+});
+
 test('history is bounded, waiting ones are bounded, and records go with the cluster', async () => {
   const { call, clock, store } = await running();
   await call('PATCH', ORDERS, { body: { spec: { paused: true } }, type: 'application/merge-patch+json' });

@@ -200,6 +200,8 @@ function adviceLines(
   for (const host of silent) {
     advice.push(`  host ${host} does not answer: is it up, and its agent?   belay describe host ${host}`);
     advice.push(`    on ${host}:   systemctl status belay-agent`);
+    for (const m of members.filter((m) => m.hostName === host))
+      advice.push(`    it is gone for good:   belay replace ${name} ${m.name}`);
   }
   for (const m of members)
     if (m.health === 'unhealthy' && m.hostName !== undefined)
