@@ -60,3 +60,24 @@ test('TLS-04 files of a newer certificate without its snapshot, or half of one: 
   await afterCrash(() => writeFileSync(paths().certificate, newer.slice(0, 700)));
   expect(readFileSync(paths().certificate, 'utf8')).toBe(given);
 });
+
+test('STK-04 A9.2 a certificate that does not match its key is refused in the server’s words, and the next one heals the member', async () => {
+  const [one, other] = await Promise.all(
+    [0, 1].map(() => bench.ca.issue('orders-0', ['localhost', 'orders-0', '127.0.0.1'])),
+  );
+  const mixed = secret(`${one?.keyPem}${other?.certificatePem}`);
+  await member.publish({ configVersion: 5, certificatePem: mixed });
+  await until(() => {
+    const { configError, process } = member.facts() ?? {};
+    expect(process?.kind).toBe('exited');
+    expect(`${configError} ${process?.kind === 'exited' ? process.message : ''}`).toMatch(/key|certificate/i);
+  });
+  await member.publish({ configVersion: 6, certificatePem: await certificate() });
+  await until(() =>
+    expect(member.facts()).toMatchObject({
+      configVersion: 6,
+      configError: null,
+      database: { kind: 'reachable' },
+    }),
+  );
+});

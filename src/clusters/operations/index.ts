@@ -134,7 +134,7 @@ function beginNext(scene: Scene): State {
   const { state, observed, now } = scene;
   const open = observed.requests.filter((r) => !isEnded(state, r.uid));
   // What waits for the end of a suspension must not stand in the way of it.
-  const request = scene.desired.suspend ? open.find(isSuspension) : open[0];
+  const request = scene.desired.suspend ? open.find(isSuspension) : nextOf(scene, open);
   if (request === undefined) return state;
   const rule = RULES[request.spec.type];
   const never = operationRefusal(scene, request);
@@ -152,6 +152,17 @@ function beginNext(scene: Scene): State {
   };
   return { ...next, operation };
 }
+
+/**
+ * In the order in which they were asked for, but a repair does not wait behind what waits for it: a restart that is refused
+ * because a member is lost must not hold up that member's replacement (STK-05).
+ */
+function nextOf(scene: Scene, open: readonly OperationRequest[]): OperationRequest | undefined {
+  const [first, ...others] = open;
+  if (first === undefined || operationWaitsFor(scene, first) === null) return first;
+  return others.find((r) => REPAIRS.has(r.spec.type) && operationWaitsFor(scene, r) === null) ?? first;
+}
+const REPAIRS: ReadonlySet<OperationType> = new Set<OperationType>(['Replace', 'ForceReconfig']);
 
 /** How far the running operation is, in its own words, and why it cannot be cancelled now (null: it can). */
 export function operationProgress(

@@ -35,7 +35,9 @@ function giveNext(scene: Scene): Decision | null {
   if (logins === null) return null;
   const running = scene.all.filter((v) => v.member.activated !== null);
   const has = (v: (typeof running)[number]): boolean => v.member.activated?.loginToken === logins.token;
-  const silent = running.find((v) => has(v) && !runsItsSnapshot(v));
+  // One whose process is down has them on its disk and takes them up when it starts: it holds nobody up (STK-06).
+  const isDown = (v: (typeof running)[number]): boolean => v.facts?.process.kind === 'exited';
+  const silent = running.find((v) => has(v) && !runsItsSnapshot(v) && !isDown(v));
   if (silent !== undefined) {
     const { name } = silent.member;
     return wait(

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { desired, observed, placed, seen } from '../fixtures.ts';
+import { desired, host, observed, placed, seen } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { startStep } from '../state.ts';
 import { status } from '../status.ts';
-import type { Observed, Step } from '../types.ts';
+import type { Observed, OperationRequest, Step } from '../types.ts';
 
 const CHANGED = { operationProfiling: { slowOpThresholdMs: 50 } };
 const WRONG = { setParameter: { noSuchParameter: 1 } };
@@ -173,6 +173,53 @@ test('STK-06 L3 one member that crashes in a loop holds up nobody’s users, and
     before: null,
   });
   expect([is.phase, is.members[2]?.message]).toEqual(['Degraded', 'Unrecognized option']);
+});
+
+const request = (spec: OperationRequest['spec'], createdAt: number): OperationRequest => ({
+  uid: `op-${createdAt}`,
+  name: `orders-${spec.type}`,
+  spec,
+  createdAt,
+  cancelRequested: false,
+});
+const ref = { mongodbResourceRef: { name: 'orders' } } as const;
+const spare = [1, 2, 3, 4].map((n) => host(`db${n}`));
+/** So many looks, whatever stands in the way in between. */
+const passes = (play: Play, count: number): readonly string[] =>
+  Array.from({ length: count }, () => play.pass());
+const done = (play: Play): readonly string[] => play.state.ended.map((e) => `${e.uid} ${e.state}`);
+
+test('STK-05 A13.6 a restart that waits for a lost member does not hold up that member’s replacement; afterwards it is done', () => {
+  const play = new Lossy(desired());
+  play.hosts = spare;
+  play.gone.add(1);
+  play.volumeLost = true;
+  play.requests = [request({ type: 'Restart', ...ref, members: ['orders-2'] }, 1)];
+  for (let i = 0; i < 10; i++) expect(play.pass()).not.toMatch(/^reload/);
+  play.requests = [...play.requests, request({ type: 'Replace', ...ref, member: 'orders-1' }, 2)];
+  const lines = passes(play, 120);
+  expect(done(play)).toEqual(['op-2 Succeeded', 'op-1 Succeeded']);
+  expect(lines.filter((l) => l.startsWith('reload'))).toEqual(['reload orders-2']);
+  expect(play.config.members.map((row) => row.host)).toEqual(['db1:27017', 'db3:27017', expect.any(String)]);
+});
+
+test.each([
+  ['passwords first', ['RotateUsers', 'Replace']],
+  ['replacement first', ['Replace', 'RotateUsers']],
+] as const)('STK-06 MBR-03 a crash-looping member is replaced and passwords are rotated, %s', (_, order) => {
+  const play = new Play(desired());
+  play.hosts = spare;
+  play.down.add(0);
+  play.vote();
+  const asked = {
+    RotateUsers: { type: 'RotateUsers', ...ref, users: [] },
+    Replace: { type: 'Replace', ...ref, member: 'orders-0' },
+  } as const;
+  play.requests = order.map((type, i) => request(asked[type], i + 1));
+  passes(play, 160);
+  expect(done(play)).toEqual(['op-1 Succeeded', 'op-2 Succeeded']);
+  expect(play.state.members.map((m) => m.name)).toEqual(['orders-1', 'orders-2', 'orders-3']);
+  expect(play.config.members.map((row) => row.votes)).toEqual([1, 1, 1]);
 });
 
 test('A4.6 what a connected host neither reports nor lists is made again at its place; an unlisted silence is not', () => {
