@@ -168,7 +168,10 @@ test(
       (await stack.server.api.get<{ caPem: string }>('/api/v1/ca')).caPem;
     const old = await bundle();
     const introduced = await stack.belay(['rotate', 'ca', '--timeout', '3m']);
-    expect([introduced.code, introduced.out], introduced.err).toEqual([0, expect.stringContaining('--clients-updated')]);
+    expect([introduced.code, introduced.out], introduced.err).toEqual([
+      0,
+      expect.stringContaining('--clients-updated'),
+    ]);
     const both = await bundle();
     expect(both.startsWith(old)).toBe(true);
     // A client with the old bundle alone still connects; from here on one needs both.

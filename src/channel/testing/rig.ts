@@ -63,7 +63,7 @@ export const noHandlers: AgentHandlers = {
   startOperation: async () => {},
   operation: (): OperationFacts => ({ kind: 'unknown' }),
   services: () => [],
-    renewIdentity: async () => {},
+  renewIdentity: async () => {},
 };
 
 export async function startAgent(
