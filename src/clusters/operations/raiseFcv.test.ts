@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
-import { desired } from '../fixtures.ts';
+import { desired, host, observed, sharded } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { applyOutcome } from '../state.ts';
+import { foresee } from '../preview.ts';
+import { applyOutcome, initialState } from '../state.ts';
 import type { OperationRequest, Step } from '../types.ts';
 import { operationStatus } from './status.ts';
 
@@ -109,4 +110,15 @@ test('S7 the guard refuses when a binary is another or unknown, and when nobody 
     reason: 'VersionsDiffer',
     detail: 'it is not known what orders-2 runs',
   });
+});
+
+test('A8.5 S7 of a sharded cluster it is raised once, through a router', () => {
+  const want = sharded();
+  const hosts = ['db1', 'db2', 'db3'].map((name) =>
+    host(name, { executables: { mongod: ['8.0.32-14'], mongos: ['8.0.32-14'] } }),
+  );
+  const made = foresee(observed({ hosts }), want, initialState(want), 0);
+  const after = foresee({ ...made.observed, requests: [asked()] }, want, made.state, 1_000_000);
+  expect(after.steps.map((s) => `${s.verb} ${s.targets.join()}`)).toEqual(['setFcv events-cfg']);
+  expect(after.state.ended).toMatchObject([{ uid: 'op-1', state: 'Succeeded' }]);
 });
