@@ -109,6 +109,7 @@ export function guard(
       return guardRouter(step.via, fresh, state);
     case 'stopBalancer':
     case 'startBalancer':
+    case 'switchBalancer':
       return guardRouter(step.via, fresh, state);
     case 'reconfig':
       return guardReconfig(step, fresh, state);

@@ -96,6 +96,14 @@ test('S6 a set is initiated only when every member is up and none belongs to a s
   expect([lost.act, lost.waits[0]?.on]).toEqual([null, 'WaitingForPrimary']);
 });
 
+test('A5.1 A6.5 a set is initiated through a member that may become primary: the server refuses any other', () => {
+  const wanted = desired().members.map((m, i) => (i === 0 ? { ...m, priority: 0 } : m));
+  const d = desired({ members: wanted });
+  const s = placed(d);
+  const step = plan(seen(s, d, ['STARTUP', 'STARTUP', 'STARTUP']), d, s, 0).act?.steps[0];
+  expect(step).toMatchObject({ kind: 'initiate', via: 'orders-1' });
+});
+
 test('S6 INI-06 the guard refuses an initiate that a fresh reading contradicts', () => {
   const d = desired();
   const s = placed(d);

@@ -136,6 +136,8 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       }));
     case 'stopBalancer':
       return asRouters(model, (router) => ({ ...router, balancer: 'off' }));
+    case 'switchBalancer':
+      return asRouters(model, (router) => ({ ...router, balancer: step.enabled ? 'full' : 'off' }));
     case 'startBalancer':
       return asRouters(model, (router) => ({ ...router, balancer: step.enable ? 'full' : 'off' }));
     case 'reconfig': {

@@ -133,6 +133,23 @@ test('A8.3 S14 SHD-09 a balancer that a person switched off is off afterwards to
   expect(modes).toEqual(['off', 'off']);
 });
 
+test('A13.1 S14 a person switches the balancer off; an upgrade later leaves it off', () => {
+  const before = created(sharded({ version: '8.0.29-13' }));
+  const request = {
+    uid: 'op-1',
+    name: 'off',
+    spec: { type: 'StopBalancer' as const, mongodbResourceRef: { name: 'events' } },
+    createdAt: 0,
+    cancelRequested: false,
+  };
+  const asked = { ...before.observed, requests: [request] };
+  const off = foresee(asked, sharded({ version: '8.0.29-13' }), before.state, 10_000);
+  expect(lines(off)).toEqual(['switchBalancer cluster']);
+  expect(off.state.ended).toMatchObject([{ state: 'Succeeded', message: 'the balancer is stopped' }]);
+  const upgraded = changed(off, sharded({ version: '8.0.32-14' }));
+  expect(upgraded.steps.at(-1)?.detail).toBe('the balancer stays off, as it was');
+});
+
 test('A9.1 A6.2 settings of one role reload its members only; those of the whole cluster go config servers, shards, routers', () => {
   const before = created(sharded());
   const want = sharded();

@@ -222,6 +222,7 @@ export function targetOf(step: Step): string {
       return step.member;
     case 'stopBalancer':
     case 'startBalancer':
+    case 'switchBalancer':
       return 'balancer';
     case 'addShard':
     case 'reconfig':
@@ -404,6 +405,8 @@ function applyDone(
       return state.balancer === null ? state : { ...state, balancer: { ...state.balancer, confirmed: true } };
     case 'startBalancer':
       return { ...state, balancer: null };
+    case 'switchBalancer':
+      return state; // routers tell
     case 'addShard':
       return withReplicaSet(state, step.replicaSet, { registered: true });
     case 'initiate':

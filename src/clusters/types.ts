@@ -298,6 +298,7 @@ export interface OperationRequest {
 
 /** What an operation will do, frozen when it began: later changes of documents do not turn it round (A13.7). */
 export type OperationWork =
+  | { readonly kind: 'SwitchBalancer'; readonly enabled: boolean }
   | { readonly kind: 'Restart' }
   /** Fingerprints that members had when it began. */
   | { readonly kind: 'RotateTLS'; readonly before: Readonly<Record<string, string | null>> }
@@ -472,6 +473,8 @@ export type Step =
       readonly shard: string;
     }
   | { readonly kind: 'stopBalancer'; readonly via: string; readonly wasEnabled: boolean }
+  /** A person's wish. */
+  | { readonly kind: 'switchBalancer'; readonly via: string; readonly enabled: boolean }
   /** Ends the rest of the balancer; `enable` false: it was off before, so nothing is done to it. */
   | { readonly kind: 'startBalancer'; readonly via: string; readonly enable: boolean }
   | {
@@ -530,6 +533,7 @@ export type Reason =
   | 'ShardMissing'
   | 'BalancerRests'
   | 'BalancerResumes'
+  | 'BalancerSwitched'
   | 'Replacing'
   | 'Moving'
   | 'TlsChanged'

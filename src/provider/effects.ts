@@ -152,6 +152,8 @@ async function effect(work: Work, step: Step): Promise<Effect> {
       return addShard(work, step.via, step.shard);
     case 'stopBalancer':
       return setBalancer(work, step.via, false);
+    case 'switchBalancer':
+      return setBalancer(work, step.via, step.enabled);
     case 'startBalancer':
       return step.enable ? setBalancer(work, step.via, true) : done({});
     case 'initiate':

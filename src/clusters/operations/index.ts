@@ -14,6 +14,7 @@ import type {
   RunningOperation,
   State,
 } from '../types.ts';
+import { START_BALANCER, STOP_BALANCER } from './balancer.ts';
 import { FORCE_RECONFIG } from './forceReconfig.ts';
 import { MOVE } from './move.ts';
 import { RAISE_FCV } from './raiseFcv.ts';
@@ -35,6 +36,8 @@ const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
   ForceReconfig: FORCE_RECONFIG,
   Suspend: SUSPEND,
   Resume: RESUME,
+  StartBalancer: START_BALANCER,
+  StopBalancer: STOP_BALANCER,
 };
 
 /** Types of operations that can be asked for. */

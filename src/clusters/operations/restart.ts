@@ -1,3 +1,5 @@
+import { isHealthy } from '../interpret.ts';
+import type { Scene } from '../planners/planner.ts';
 import { restartToken } from '../snapshotInputs.ts';
 import type { OperationRequest, RunningOperation, State } from '../types.ts';
 import type { OperationRule } from './rule.ts';
@@ -11,7 +13,13 @@ export const RESTART: OperationRule = {
     const unknown = wanted(request).filter((name) => !state.members.some((m) => m.name === name));
     return unknown.length === 0 ? null : `there is no member ${unknown.join(', ')}`;
   },
-  waitFor: () => null,
+  // Once begun it holds members where they are (A13.6), and adding some is one way out: so it does not begin.
+  waitFor: (scene, request) => {
+    const name = scene.desired.interruption ? undefined : onlyMember(scene, wanted(request));
+    return name === undefined
+      ? null
+      : `${name} is the only member: its restart stops the database; set spec.maintenance.interruption: Allowed, or add members`;
+  },
   begin: ({ state }, request) => {
     const names = wanted(request);
     const members = state.members.map((m) => m.name).filter((n) => names.length === 0 || names.includes(n));
@@ -32,6 +40,17 @@ export const RESTART: OperationRule = {
   cancel: ({ state }) => state,
   movesMembers: false,
 };
+
+/** A healthy member that is alone in its set. */
+function onlyMember({ all }: Scene, names: readonly string[]): string | undefined {
+  const alone = all.find((view) => {
+    const { name, replicaSet, role } = view.member;
+    const members = all.filter((v) => v.member.replicaSet === replicaSet);
+    const asked = names.length === 0 || names.includes(name);
+    return asked && role !== 'router' && members.length === 1 && isHealthy(view, members);
+  });
+  return alone?.member.name;
+}
 
 const wanted = ({ spec }: OperationRequest): readonly string[] =>
   spec.type === 'Restart' ? spec.members : [];

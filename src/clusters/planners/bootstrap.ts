@@ -1,5 +1,5 @@
 import { initiated, type MemberView, primaryOf, replicaSetIds, runsItsSnapshot } from '../interpret.ts';
-import { initialConfig } from '../topology.ts';
+import { initialConfig, memberHost } from '../topology.ts';
 import type { Decision, ReplicaSetState } from '../types.ts';
 import {
   act,
@@ -94,7 +94,9 @@ function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
   const held = backingOff(scene, 'initiate', set.name);
   if (held !== null) return held;
   const config = initialConfig(scene.state, scene.desired, set.name);
-  const via = members[0];
+  // The server lets only a member that may become primary initiate its set.
+  const electable = new Set(config?.members.filter((row) => row.priority > 0).map((row) => row.host));
+  const via = members.find((v) => electable.has(memberHost(v.member) ?? ''));
   if (config === null || via === undefined)
     return wait('WaitingForMembers', soon(scene), `members of ${set.name} have no place yet`);
   return act(

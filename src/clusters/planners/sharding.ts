@@ -57,6 +57,8 @@ function register(scene: Scene, set: ReplicaSetState, router: MemberView): Decis
  */
 export const planBalancer: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend || scene.desired.sharded === null) return null;
+  const wish = switched(scene);
+  if (wish !== null) return wish;
   const rolling = isRolling(scene);
   const rests = scene.state.balancer;
   if (!rolling && rests === null) return null;
@@ -70,6 +72,26 @@ export const planBalancer: Planner = (scene) => {
   }
   return rolling ? rest(scene, router, mode) : wake(scene, router);
 };
+
+/** A person's operation; nothing else is under way while it runs (A13.6). */
+function switched(scene: Scene): ReturnType<Planner> {
+  const work = scene.state.operation?.work;
+  if (work?.kind !== 'SwitchBalancer') return null;
+  const router = workingRouter(scene.all);
+  if (router === null)
+    return verdict(
+      [wait('WaitingForRouter', soon(scene), 'the balancer is switched through a router')],
+      false,
+    );
+  const mode = router.database?.router?.balancer;
+  if (mode === (work.enabled ? 'full' : 'off')) return null;
+  const step = act(
+    'BalancerSwitched',
+    [{ kind: 'switchBalancer', via: router.member.name, enabled: work.enabled }],
+    `the balancer is switched ${work.enabled ? 'on' : 'off'} as asked`,
+  );
+  return verdict([backingOff(scene, 'switchBalancer', 'balancer') ?? step], false);
+}
 
 function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnType<Planner> {
   const via = router.member.name;

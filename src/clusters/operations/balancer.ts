@@ -1,0 +1,27 @@
+import type { Scene } from '../planners/planner.ts';
+import { workingRouter } from '../planners/routers.ts';
+import type { OperationRule } from './rule.ts';
+
+/** What a router says of the balancer; null: none can tell. */
+const modeOf = (scene: Scene): 'full' | 'off' | null =>
+  workingRouter(scene.all)?.database?.router?.balancer ?? null;
+
+/**
+ * StartBalancer and StopBalancer: a person's own wish, through a router. It stays so: while members are worked on later,
+ * what a person set is what is brought back (S14).
+ */
+const balancer = (enabled: boolean): OperationRule => ({
+  refuse: ({ desired }) => (desired.sharded === null ? 'only a sharded cluster has a balancer' : null),
+  waitFor: () => null,
+  begin: ({ state }) => ({ begun: { members: [], work: { kind: 'SwitchBalancer', enabled } }, state }),
+  progress: (scene) => {
+    const over = modeOf(scene) === (enabled ? 'full' : 'off');
+    const message = enabled ? 'the balancer moves chunks where it has to' : 'the balancer is stopped';
+    return { completed: [], ended: over ? { state: 'Succeeded', message } : null };
+  },
+  cancel: ({ state }) => state,
+  movesMembers: false,
+});
+
+export const START_BALANCER = balancer(true);
+export const STOP_BALANCER = balancer(false);
