@@ -62,7 +62,7 @@ const filterOf = (stages: readonly Document[]): unknown => stages[0]?.['$match']
 /** True when one shard has everything a pipeline reads and writes. */
 async function isAllOn(call: RouteCall, route: Route, stages: readonly Document[]): Promise<boolean> {
   const shards = readTargets(route, filterOf(stages), call.command['collation']);
-  if (shards.length !== 1) return false;
+  if (shards.length !== 1 || ABOUT_MEMBERS.has(nameOf(stages[0]))) return false;
   const output = outputStage(stages);
   if (output !== null && (route.kind !== 'unsharded' || !(await writesHere(call, output.body, shards[0]!))))
     return false;
@@ -156,8 +156,26 @@ async function results(
     const typed = result === null ? [] : [countsAsInt(result, total)];
     return runGathered(call.db, typed, counted.rest, new Map(), optionsOf(call.command));
   }
-  const documents = await drain(call, route, shards, command(shard));
+  const documents = about
+    ? await aboutEach(call, route, shards, command(shard))
+    : await drain(call, route, shards, command(shard));
   return runGathered(call.db, documents, merge, await foreign(call, merge), optionsOf(call.command));
+}
+
+/** What each shard says of itself, with its name. */
+async function aboutEach(
+  call: RouteCall,
+  route: Route,
+  shards: readonly string[],
+  command: Document,
+): Promise<readonly Document[]> {
+  const lists = await Promise.all(
+    shards.map(async (shard) => {
+      const found = await drain(call, route, [shard], command);
+      return found.map((document) => ({ ...document, shard }));
+    }),
+  );
+  return lists.flat();
 }
 
 /** Totals travel as 32-bit numbers where they fit, as from one server. */
@@ -203,15 +221,10 @@ async function overDatabase(call: RouteCall, stages: readonly Document[]): Promi
   }
   const { pipeline: _pipeline, cursor: _cursor, ...rest } = call.body();
   const command = { ...rest, pipeline: stages.slice(0, 1), cursor: {} };
-  const lists = await Promise.all(
-    (await call.router.shardNames()).map(async (shard) => {
-      const found = await drain(call, { kind: 'none' }, [shard], command);
-      return found.map((document) => ({ ...document, shard }));
-    }),
-  );
+  const found = await aboutEach(call, { kind: 'none' }, await call.router.shardNames(), command);
   return cursorOver(
     call,
     ns,
-    await runGathered(call.db, lists.flat(), stages.slice(1), new Map(), optionsOf(call.command)),
+    await runGathered(call.db, found, stages.slice(1), new Map(), optionsOf(call.command)),
   );
 }

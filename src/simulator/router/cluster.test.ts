@@ -248,6 +248,10 @@ test('indexes, listings and drops reach every shard', async () => {
     expect.arrayContaining([{ name: 'admin' }, { name: 'app' }, { name: 'config' }, { name: 'other' }]),
   );
   expect(await client.db('app').command({ collStats: 'ranged' })).toMatchObject({ sharded: true, count: 97 });
+  const stats = await coll('ranged')
+    .aggregate([{ $collStats: { storageStats: {} } }, { $sort: { shard: 1 } }])
+    .toArray();
+  expect(stats.map(({ shard }) => shard)).toEqual(['rs0', 'rs1']);
 });
 
 test('shardCollection: the same key again is fine, another is not, data needs an index', async () => {

@@ -12,10 +12,14 @@ import type { SetAddress } from './set-name.ts';
 /** A member that does not say hello within this time is not there. */
 const HELLO_LIMIT: Millis = 5 * SECOND;
 /** How often members are asked while someone waits for a primary, and how often otherwise. */
+const LOOK_LIMIT: Millis = 500;
 const SEARCH_PAUSE: Millis = 100;
 const WATCH_PAUSE: Millis = 2 * SECOND;
 /** A command that takes longer than this is given up. */
 const COMMAND_LIMIT: Millis = 600 * SECOND;
+
+/** A command is sent again at most so often. */
+const MAX_SENDS = 10;
 
 /** Codes of members that cannot serve now; the command was not run. */
 const NOT_PRIMARY: ReadonlySet<number> = new Set([10107, 13435]);
@@ -65,6 +69,10 @@ export class SetClient {
   #electionId: ObjectId | null = null;
   #refusal: ServerError | null = null;
   #looking: Promise<void> | null = null;
+  /** Members that do not let us in. */
+  readonly #refused = new Map<string, ServerError>();
+  /** Members that owe an answer. */
+  readonly #asked = new Set<string>();
   #watching = false;
   #closed = false;
 
@@ -99,8 +107,11 @@ export class SetClient {
     for (;;) {
       if (this.#primary !== null) return this.#primary;
       await this.#look();
-      if (this.#refusal !== null) throw this.#refusal;
       if (this.#primary !== null) return this.#primary;
+      if (this.#refusal !== null) throw this.#refusal;
+      // All are there, and none lets us in: waiting will not help.
+      const refused = this.#hosts.map((host) => this.#refused.get(host));
+      if (refused.every((error) => error !== undefined)) throw refused[0]!;
       if (performance.now() >= until || this.#closed) throw this.#noMember('primary');
       await pause(SEARCH_PAUSE);
     }
@@ -147,23 +158,22 @@ export class SetClient {
 
   /** Like {@link run}, telling also who answered. With a read preference another member may. */
   async runAt(db: string, command: Document, options: SendOptions): Promise<Answer> {
-    const until = performance.now() + (options.select ?? this.#options.select);
-    const left = (): Millis => Math.max(0, until - performance.now());
-    for (;;) {
-      const host = await this.member(options.preference, left());
+    const select = options.select ?? this.#options.select;
+    for (let left = MAX_SENDS; ; left -= 1) {
+      const host = await this.member(options.preference, select);
       let reply: Document;
       try {
         reply = await this.ask(host, db, command, options);
       } catch (failure) {
         const sure = failure instanceof PeerUnreachable && failure.definite;
-        if ((options.resend === 'always' || (sure && options.resend === 'unsent')) && left() > 0) continue;
+        if ((options.resend === 'always' || (sure && options.resend === 'unsent')) && left > 0) continue;
         throw unreachable(failure, host);
       }
       const code = toNumber(reply['ok']) === 1 ? 0 : (toNumber(reply['code']) ?? 0);
       if (!this.#meansOther(code)) return { reply, host };
       this.lost(host);
       const again = options.resend === 'always' || (options.resend === 'unsent' && NOT_PRIMARY.has(code));
-      if (!again || left() === 0) return { reply, host };
+      if (!again || left === 0) return { reply, host };
       await pause(SEARCH_PAUSE);
     }
   }
@@ -210,28 +220,37 @@ export class SetClient {
 
   async #askAll(): Promise<void> {
     this.#refusal = null;
-    const failures: unknown[] = [];
-    const looks = this.#hosts.map(async (host) => {
-      try {
-        const reply = await this.#options.pool.ask(
-          host,
-          'admin',
-          { hello: 1 },
-          { timeout: HELLO_LIMIT, again: true },
-        );
-        return this.#learn(host, reply);
-      } catch (failure) {
-        if (failure instanceof PeerUnreachable) this.#gone(host);
-        failures.push(failure);
-        return false;
-      }
-    });
-    const found = looks.map(async (look) => ((await look) ? true : Promise.reject(new Error('no primary'))));
-    await Promise.any(found).catch(() => undefined);
-    const [first] = failures;
-    if (failures.length === looks.length && failures.every((failure) => failure instanceof PeerError))
-      this.#refusal = fail((first as PeerError).code, (first as PeerError).message);
+    const silent = this.#hosts.filter((host) => !this.#asked.has(host));
+    const looks = silent.map((host) => this.#ask(host));
+    const found = looks.map(async (look) =>
+      (await look) === 'primary' ? true : Promise.reject(new Error('other')),
+    );
+    const answered = Promise.allSettled(looks);
+    // Who hangs must not hold up those that answer.
+    const patience = new Promise((resolve) => setTimeout(resolve, LOOK_LIMIT).unref());
+    await Promise.race([Promise.any(found).catch(() => answered), answered, patience]);
     this.#watch();
+  }
+
+  /** Asks one member, unless it still owes an answer. */
+  async #ask(host: string): Promise<'primary' | 'other' | 'gone'> {
+    this.#asked.add(host);
+    this.#refused.delete(host);
+    try {
+      const reply = await this.#options.pool.ask(
+        host,
+        'admin',
+        { hello: 1 },
+        { timeout: HELLO_LIMIT, again: true },
+      );
+      return this.#learn(host, reply) ? 'primary' : 'other';
+    } catch (failure) {
+      if (failure instanceof PeerUnreachable) this.#gone(host);
+      if (failure instanceof PeerError) this.#refused.set(host, fail(failure.code, failure.message));
+      return 'gone';
+    } finally {
+      this.#asked.delete(host);
+    }
   }
 
   #gone(host: string): void {
