@@ -5,10 +5,11 @@ import { BelayError } from '../base/error.ts';
 import { Secret } from '../base/secret.ts';
 import { makeLog } from '../security/log.ts';
 import { parseAddress, startServer } from '../server/start.ts';
+import { type MaintenanceListen, maintenanceOf } from './maintenanceListen.ts';
 import { untilSignal } from './up.ts';
 import { ownVersion } from './version.ts';
 
-export interface ServerVerbOptions {
+export interface ServerVerbOptions extends MaintenanceListen {
   readonly data: string;
   readonly listen: string;
   readonly agentListen: string;
@@ -28,6 +29,7 @@ export async function server(options: ServerVerbOptions): Promise<void> {
     agentListen: parseAddress(options.agentListen),
     ...(options.masterKeyFile === undefined ? {} : { masterKeyFile: options.masterKeyFile }),
     ...(options.publicUrl === undefined ? {} : { publicUrls: options.publicUrl }),
+    ...maintenanceOf(options),
     tls: options.tls === true,
     version: ownVersion(),
     log,

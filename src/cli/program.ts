@@ -329,6 +329,9 @@ const listen = (command: Command): Command =>
   command
     .option('--listen <host:port>', 'where the API listens', '127.0.0.1:7717')
     .option('--agent-listen <host:port>', 'where agents connect to (mutual TLS)', '127.0.0.1:7718')
+    .option('--maintenance-listen <host:port>', 'serve YDB’s maintenance service (gRPC, for ydbops) here')
+    .option('--maintenance-compat', 'judge what comes that way as YDB’s own service does, quirks included')
+    .option('--maintenance-topology <name>', 'topology its clients speak of, when there are several')
     .addOption(storeOption());
 
 /** The store from the environment, where no process list shows its password, unless the option names one. */

@@ -9,13 +9,20 @@ import { BelayError } from '../base/error.ts';
 import { Secret } from '../base/secret.ts';
 import { CATALOG } from '../model/index.ts';
 import { makeLog } from '../security/log.ts';
-import { isLoopback, parseAddress, type RunningServer, startServer } from '../server/start.ts';
+import {
+  isLoopback,
+  parseAddress,
+  type RunningServer,
+  type ServerOptions,
+  startServer,
+} from '../server/start.ts';
 import type { Io } from './io.ts';
+import { type MaintenanceListen, maintenanceOf } from './maintenanceListen.ts';
 import { type Terminal, terminalOf } from './output.ts';
 import { writeProfile } from './profile.ts';
 import { ownVersion } from './version.ts';
 
-export interface UpOptions {
+export interface UpOptions extends MaintenanceListen {
   readonly data?: string;
   readonly listen: string;
   readonly agentListen: string;
@@ -46,6 +53,7 @@ export interface LocalOptions {
   readonly binDir: string | null;
   readonly address: string;
   readonly logFile: string;
+  readonly maintenance?: ServerOptions['maintenance'];
 }
 
 /** Starts both; the agent joins like any other, with a one-time token. */
@@ -60,6 +68,7 @@ export async function startLocal(options: LocalOptions): Promise<Local> {
     agentListen: parseAddress(options.agentListen),
     // Passwords and tokens go over this connection: off this machine only encrypted.
     tls: !isLoopback(listen.host),
+    ...(options.maintenance === undefined ? {} : { maintenance: options.maintenance }),
     version: ownVersion(),
     log,
   });
@@ -152,12 +161,23 @@ export async function up(options: UpOptions, io: Io): Promise<void> {
   const binDir = await chooseBinDir(options, dataDir, terminal);
   const { listen, agentListen, store, address } = options;
   const logFile = path.join(dataDir, 'belay.log');
-  const local = await startLocal({ dataDir, listen, agentListen, store, binDir, address, logFile });
-  const { url, tokenFile, caFile, agentUrls } = local.server;
+  const local = await startLocal({
+    dataDir,
+    listen,
+    agentListen,
+    store,
+    binDir,
+    address,
+    logFile,
+    ...maintenanceOf(options),
+  });
+  const { url, tokenFile, caFile, agentUrls, maintenancePort } = local.server;
   const tls = url.startsWith('https:');
   writeProfile({ server: url, tokenFile, ...(tls ? { caFile } : {}) }, io.env);
   terminal.out(`control plane   ${url}`);
   terminal.out(`agents          ${agentUrls.join(' ')}`);
+  if (maintenancePort !== null)
+    terminal.out(`maintenance     grpc${tls ? 's' : ''}://localhost:${maintenancePort}`);
   terminal.out(`data            ${dataDir}`);
   terminal.out(`log             ${logFile}`);
   terminal.out(`token           ${tokenFile}`);

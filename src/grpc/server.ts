@@ -23,60 +23,72 @@ export interface EndpointOptions extends ServiceDeps {
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
-  /** Certificate and key in PEM; without it the endpoint is plain. */
-  readonly tls?: { readonly certificatePem: string; readonly keyPem: Secret<string> };
+  /** Key and certificate, one PEM; without it the endpoint is plain. */
+  readonly tls?: { readonly pem: Secret<string> };
 }
 
 export interface Endpoint {
   readonly port: number;
+  /** Serves with another certificate from now on. Clients that are connected connect again. */
+  renew(pem: Secret<string>): Promise<void>;
   close(): Promise<void>;
 }
 
 /** Listens. `PortTaken`, `CannotListen` (never). */
 export async function serveMaintenance(options: EndpointOptions): Promise<Endpoint> {
+  let server = serverOf(options);
+  const port = await bind(server, options);
+  return {
+    port,
+    renew: async (pem) => {
+      await stop(server);
+      server = serverOf(options);
+      await bind(server, { ...options, port, tls: { pem } });
+    },
+    close: () => stop(server),
+  };
+}
+
+function serverOf(deps: ServiceDeps): Server {
   const server = new Server({
     'grpc.max_receive_message_length': MESSAGE_LIMIT,
     'grpc.max_send_message_length': MESSAGE_LIMIT,
   });
-  server.addService(definitionOf(MaintenanceService), maintenanceService(options));
-  server.addService(definitionOf(AuthService), authService(options));
-  server.addService(definitionOf(DiscoveryService), discoveryService(options));
-  server.addService(definitionOf(CmsService), cmsService(options));
-  const port = await bind(server, options);
-  return {
-    port,
-    close: () =>
-      new Promise((resolve) => {
-        server.tryShutdown(() => resolve());
-        // Clients that keep an idle connection open must not hold up the end.
-        server.forceShutdown();
-      }),
-  };
+  server.addService(definitionOf(MaintenanceService), maintenanceService(deps));
+  server.addService(definitionOf(AuthService), authService(deps));
+  server.addService(definitionOf(DiscoveryService), discoveryService(deps));
+  server.addService(definitionOf(CmsService), cmsService(deps));
+  return server;
 }
 
+/** Clients that keep an idle connection open must not hold up the end. */
+const stop = (server: Server): Promise<void> =>
+  new Promise((resolve) => {
+    server.tryShutdown(() => resolve());
+    server.forceShutdown();
+  });
+
 function bind(server: Server, { host, port, tls }: EndpointOptions): Promise<number> {
-  const credentials =
-    tls === undefined
-      ? ServerCredentials.createInsecure()
-      : ServerCredentials.createSsl(null, [
-          { private_key: Buffer.from(tls.keyPem.reveal()), cert_chain: Buffer.from(tls.certificatePem) },
-        ]);
   const address = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
-    server.bindAsync(address, credentials, (failure, bound) => {
+    server.bindAsync(address, credentialsOf(tls), (failure, bound) => {
       if (failure === null) return resolve(bound);
       const taken = /EADDRINUSE|address already in use/i.test(failure.message);
+      const message = `the maintenance endpoint cannot be served on ${address}: ${failure.message}`;
+      const fix = 'choose another address with --maintenance-listen HOST:PORT';
       reject(
-        new BelayError(
-          taken ? 'PortTaken' : 'CannotListen',
-          `the maintenance endpoint cannot be served on ${address}: ${failure.message}`,
-          {
-            retry: 'never',
-            fix: 'choose another address with --maintenance-listen HOST:PORT',
-            cause: failure,
-          },
-        ),
+        new BelayError(taken ? 'PortTaken' : 'CannotListen', message, {
+          retry: 'never',
+          fix,
+          cause: failure,
+        }),
       );
     });
   });
+}
+
+function credentialsOf(tls: EndpointOptions['tls']): ServerCredentials {
+  if (tls === undefined) return ServerCredentials.createInsecure();
+  const pem = Buffer.from(tls.pem.reveal());
+  return ServerCredentials.createSsl(null, [{ private_key: pem, cert_chain: pem }]);
 }

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { BelayError } from '../base/error.ts';
 import type { Log } from '../engine/ports.ts';
+import type { Endpoint } from '../grpc/index.ts';
 import { atomicWriteFile } from '../security/files.ts';
 import { loadMasterKey } from '../security/master-key.ts';
 import type { MasterKey } from '../security/seal.ts';
@@ -33,6 +34,8 @@ export interface ServerOptions {
   /** What joining agents are told to connect to. */
   readonly publicUrls?: readonly string[];
   readonly masterKeyFile?: string;
+  /** YDB's maintenance service over gRPC; not served without it. */
+  readonly maintenance?: Address & { readonly compat: boolean; readonly topology?: string };
   /** Serve the API over TLS with a certificate of the installation's CA. Needed off loopback. */
   readonly tls: boolean;
   readonly version: string;
@@ -48,6 +51,8 @@ export interface RunningServer {
   readonly caFile: string;
   /** File with an admin token, made at the first start. */
   readonly tokenFile: string;
+  /** Port of the maintenance service; null: it is not served. */
+  readonly maintenancePort: number | null;
   readonly controlPlane: ControlPlane;
   createJoinToken(host: string, ttlMillis: number): Promise<JoinInvitation>;
   close(): Promise<void>;
@@ -72,8 +77,12 @@ export const isLoopback = (host: string): boolean => /^(localhost|::1|127(\.\d+)
 /** Opens everything; when the API cannot listen, everything is closed again. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { dataDir, listen, log } = options;
-  if (!options.tls && !isLoopback(listen.host)) {
-    throw new BelayError('Usage', `the API would be served without TLS on ${listen.host}`, {
+  for (const [what, at] of [
+    ['the API', listen],
+    ['maintenance', options.maintenance],
+  ] as const) {
+    if (options.tls || at === undefined || isLoopback(at.host)) continue;
+    throw new BelayError('Usage', `${what} would be served without TLS on ${at.host}`, {
       retry: 'never',
       fix: 'add --tls, or listen on 127.0.0.1',
     });
@@ -151,6 +160,10 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
   const reached = isWildcard(listen.host) ? 'localhost' : listen.host;
   const host = reached.includes(':') ? `[${reached}]` : reached;
   const url = `${own === null ? 'http' : 'https'}://${host}:${port}`;
+  const endpoint = await maintenanceEndpoint(options, controlPlane).catch(async (failure) => {
+    await app.close();
+    throw failure;
+  });
   log.info('serving', { url, listen: `${listen.host}:${port}`, agents: controlPlane.agentUrls });
   return {
     url,
@@ -159,15 +172,26 @@ async function serve(options: ServerOptions, controlPlane: ControlPlane): Promis
     caPem,
     caFile,
     tokenFile,
+    maintenancePort: endpoint?.port ?? null,
     controlPlane,
     createJoinToken: deps.createJoinToken,
     close: async () => {
       leave();
       stop();
+      await endpoint?.close();
       await app.close();
       await controlPlane.close();
     },
   };
+}
+
+async function maintenanceEndpoint(
+  { maintenance, tls, publicUrls }: ServerOptions,
+  controlPlane: ControlPlane,
+): Promise<Endpoint | null> {
+  if (maintenance === undefined) return null;
+  const { openMaintenanceEndpoint } = await import('./maintenanceEndpoint.ts');
+  return openMaintenanceEndpoint(controlPlane, { ...maintenance, tls, names: namesOf(publicUrls ?? []) });
 }
 
 function apiDeps(options: ServerOptions, controlPlane: ControlPlane): ApiDeps {
