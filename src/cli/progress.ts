@@ -5,7 +5,7 @@ import { type ApiObject, objectPath } from './client.ts';
 import type { ApiKind, Context } from './context.ts';
 import { EXIT, Exit } from './exit.ts';
 import type { Terminal } from './output.ts';
-import { lag, type MemberRow, statusOf } from './rows.ts';
+import { lag, type MemberRow, type SetRow, statusOf } from './rows.ts';
 
 /** How far a member of each stage has come: 0 imported, 1 deployed. Stages after that run. */
 const REACHED: Readonly<Record<string, number>> = { planned: -1, suspended: -1, imported: 0, removing: -1 };
@@ -32,18 +32,21 @@ export function progressLines(object: ApiObject): readonly string[] {
   if (object.kind === 'Operation') return operationLines(object);
   const status = statusOf(object);
   const members = status.members ?? [];
-  const set = status.replicaSets?.[0];
-  if (set === undefined && members.length === 0) return [phaseLine(object)];
+  const sets = status.replicaSets ?? [];
+  if (sets.length === 0 && members.length === 0) return [phaseLine(object)];
   const width = Math.max(3, ...members.map((m) => m.name.length));
   const lines = members.map((m) => memberLine(m, width));
-  if (set !== undefined) {
-    const initiated = set.term === undefined ? '· initiated' : `✔ initiated (term ${set.term})`;
-    const users = set.stage === 'ready' ? '✔ users 5/5' : '· users';
-    lines.push(`  ${'set'.padEnd(width)}   ${initiated}  ${users}`);
-  }
+  for (const set of sets) lines.push(setLine(set, sets.length === 1 ? 'set' : set.name, width));
   const now = status.now ?? (status.phase === 'Ready' ? undefined : status.message);
   if (now !== undefined && now !== '') lines.push(`  ${'now'.padEnd(width)}   ${now}`);
   return lines;
+}
+
+function setLine(set: SetRow, name: string, width: number): string {
+  const initiated = set.term === undefined ? '· initiated' : `✔ initiated (term ${set.term})`;
+  const users = set.stage === 'ready' ? '✔ users 5/5' : '· users';
+  const shard = set.role !== 'shard' ? '' : set.registered === true ? '  ✔ a shard' : '  · a shard';
+  return `  ${name.padEnd(width)}   ${initiated}  ${users}${shard}`;
 }
 
 /** Members it is done with, the one it works on, what it waits for and until when. */

@@ -7,6 +7,7 @@ import { age } from './output.ts';
 /** One member, as the status has it. */
 export interface MemberRow {
   readonly name: string;
+  readonly role?: string;
   readonly state?: string;
   readonly health?: string;
   readonly lagMillis?: number;
@@ -22,6 +23,20 @@ export interface MemberRow {
   readonly lastSeen?: string;
   readonly progressPercent?: number;
 }
+/** One replica set, as the status has it. */
+export interface SetRow {
+  readonly name: string;
+  readonly role?: string;
+  readonly stage?: string;
+  readonly term?: number;
+  readonly primary?: string;
+  readonly voters?: number;
+  readonly healthyVoters?: number;
+  readonly majority?: number;
+  readonly featureCompatibilityVersion?: string;
+  readonly registered?: boolean;
+}
+
 /** What the command line reads of a status. */
 export interface StatusRow {
   readonly phase?: string;
@@ -49,11 +64,9 @@ export interface StatusRow {
   readonly nextTryAt?: string;
   readonly startedAt?: string;
   readonly finishedAt?: string;
-  readonly replicaSets?: readonly {
-    readonly name: string;
-    readonly stage?: string;
-    readonly term?: number;
-  }[];
+  readonly replicaSets?: readonly SetRow[];
+  /** Of a sharded cluster. */
+  readonly balancer?: string;
 }
 
 /** An object's status, or an empty one. */

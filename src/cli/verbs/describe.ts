@@ -47,7 +47,7 @@ export async function describeText(
     ...headLines(kind, object, status, now),
     ...(await specLines(kind, object)),
     ...conditionLines(status),
-    ...(kind === 'MongoDB' ? memberLines(status, now) : []),
+    ...(kind === 'MongoDB' ? [...setLines(status), ...memberLines(status, now)] : []),
     ...hostLines(kind, object),
     ...adviceLines(kind, object, status, events),
     ...eventLines(events, now),
@@ -123,6 +123,28 @@ function conditionLines(status: StatusRow): readonly string[] {
       null,
       conditions.map((c) => [`  ${c.type}`, c.status, c.reason, c.message]),
     ),
+  ];
+}
+
+/** Sets of a sharded cluster, with what their loss would mean; one set alone is told of by its members. */
+function setLines(status: StatusRow): readonly string[] {
+  const sets = status.replicaSets ?? [];
+  if (sets.length < 2) return [];
+  const rows = sets.map((s) => [
+    `  ${s.name}`,
+    s.role ?? '–',
+    s.role !== 'shard' ? '' : s.registered === true ? 'registered' : 'not registered',
+    s.primary === undefined ? 'no primary' : `primary ${s.primary}`,
+    `${s.healthyVoters ?? 0} of ${s.voters ?? 0} voters, majority ${s.majority ?? '–'}`,
+    s.featureCompatibilityVersion === undefined ? '' : `FCV ${s.featureCompatibilityVersion}`,
+  ]);
+  const routers = (status.members ?? []).filter((m) => m.role === 'router');
+  const well = routers.filter((m) => m.health === 'healthy').length;
+  return [
+    'Sets',
+    table(null, rows),
+    pair('Routers', `${well} of ${routers.length} reach the config servers`),
+    pair('Balancer', status.balancer ?? 'not known'),
   ];
 }
 
