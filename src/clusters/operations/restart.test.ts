@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { ReplSetConfig } from '../facts.ts';
 import { desired } from '../fixtures.ts';
 import { Play } from '../play.ts';
 import type { OperationRequest } from '../types.ts';
@@ -80,4 +81,27 @@ test('S1 A13.2 a restart touches nobody while another member is not known to be 
   const set = play(asked());
   set.states[1] = null;
   expect(set.toTheEnd(5).filter((line) => !line.startsWith('wait'))).toEqual(['did not converge']);
+});
+
+test('A13.6 S1 L1 a restart of the only member does not begin where that would interrupt, and holds nothing up: members can be added', () => {
+  const set = new Play(desired({}, 1));
+  set.requests = [asked()];
+  expect(set.toTheEnd().filter((line) => line.startsWith('reload'))).toEqual([]);
+  expect(set.state.operation).toBeNull();
+  set.desired = { ...desired(), generation: 2 };
+  const told = set.toTheEnd();
+  expect(told.filter((line) => line.startsWith('import'))).not.toEqual([]);
+  expect(set.state.ended).toMatchObject([{ state: 'Succeeded', message: '3 members were restarted' }]);
+});
+
+test('A13.6 L1 a restart that waits for a vote which somebody took away gets it back', () => {
+  const set = play(asked());
+  while (!set.pass().startsWith('reload'));
+  const members = set.config?.members.map((row, i) =>
+    i === 1 ? { ...row, votes: 0 as const, priority: 0 } : row,
+  );
+  set.config = { ...(set.config as ReplSetConfig), members: members ?? [] };
+  const told = set.toTheEnd();
+  expect(told[0]).toBe('settings of orders-1: votes 2 → 3, majority 2 → 2');
+  expect(set.state.ended).toMatchObject([{ state: 'Succeeded', message: '3 members were restarted' }]);
 });

@@ -55,9 +55,9 @@ function onlyMember({ all }: Scene, names: readonly string[]): string | undefine
 const wanted = ({ spec }: OperationRequest): readonly string[] =>
   spec.type === 'Restart' ? spec.members : [];
 
-/** One that left the cluster meanwhile needs no restart. */
+/** One that left the cluster meanwhile, or is about to, needs no restart. */
 function isRestarted(state: State, operation: RunningOperation, name: string): boolean {
   const member = state.members.find((m) => m.name === name);
-  if (member === undefined) return true;
+  if (member === undefined || member.stage === 'removing') return true;
   return member.stage === 'active' && member.activated?.restartToken === restartToken({ operation }, member);
 }

@@ -33,7 +33,7 @@ import { heirOf } from './rollout.ts';
  * A member that has left is taken down afterwards: runtime first, then its volume (A6.4, S4).
  */
 export const planMembership: Planner = (scene) => {
-  if (scene.desired.deleting !== null || scene.desired.suspend || holdsMembership(scene.state)) return null;
+  if (scene.desired.deleting !== null || scene.desired.suspend) return null;
   const decisions = scene.state.replicaSets
     .filter((r) => r.stage === 'ready')
     .flatMap((set) => change(scene, set));
@@ -66,6 +66,8 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
 }
 
 function workOn(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+  // Who is there stays (A13.6), and has what it should have: an operation may wait for a vote that somebody took away.
+  if (holdsMembership(scene.state)) return adjust(scene, members, config) ?? promote(scene, members, config);
   const moving = leave(scene, members, config) ?? join(scene, members, config);
   const substitute = members.find((v) => v.member.replacement && v.member.stage !== 'removing');
   if (moving !== null || substitute !== undefined)

@@ -238,10 +238,12 @@ export function mayGoDown(scene: Scene, view: MemberView, members: readonly Memb
   const left = quorum.healthyVoters - (isHealthy(view, members) ? 1 : 0);
   if (sick.length === 0 && left >= quorum.needed) return null;
   const who = sick.map((v) => v.member.name).join(', ');
+  const why =
+    who === '' ? `restart of ${name} would leave ${left} of them` : `restart of ${name} waits for ${who}`;
   return wait(
     'WouldLoseMajority',
     soon(scene),
-    `restart of ${name} waits for ${who}: healthy voters ${quorum.healthyVoters} of ${quorum.voters}, majority ${quorum.needed}`,
+    `${why}: healthy voters ${quorum.healthyVoters} of ${quorum.voters}, majority ${quorum.needed}`,
     name,
   );
 }
