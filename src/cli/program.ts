@@ -5,6 +5,7 @@ import { type GlobalOptions, makeContext, OUTPUTS } from './context.ts';
 import { type Io, realIo } from './io.ts';
 import { operationVerbs } from './operationVerbs.ts';
 import { collect, examples, flag, type MakeVerb, type Options, parseTimeout, text } from './verbKit.ts';
+import type { Wanted } from './verbs/maintenance.ts';
 
 function parseCount(text: string): number {
   if (/^[1-9]\d{0,3}$/.test(text) && Number(text) <= 1000) return Number(text);
@@ -75,6 +76,8 @@ export function buildProgram(version: string, io: Io = realIo()): Command {
   changeVerbs(program, verb);
   program.commandsGroup('Operate:');
   operationVerbs(program, verb);
+  program.commandsGroup('Maintain:');
+  maintenanceVerbs(program, verb);
   program.commandsGroup('Let in:');
   accessVerbs(program, verb, io);
   program.commandsGroup('Without a control plane:');
@@ -235,6 +238,133 @@ function changeVerbs(program: Command, verb: MakeVerb): void {
       .option('--timeout <duration>', 'how long to wait', parseTimeout, 300_000),
     'belay delete mongodb orders --keep-volumes',
     'belay delete -f orders.yaml --yes',
+  );
+}
+
+// ── maintain ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const parseNames = (value: string, previous: string[]): string[] => [
+  ...previous,
+  ...value.split(',').filter((n) => n !== ''),
+];
+
+function parsePriority(value: string): number {
+  if (/^-?\d{1,3}$/.test(value) && Math.abs(Number(value)) <= 100) return Number(value);
+  throw new InvalidArgumentError('Write a whole number from -100 (most urgent) to 100.');
+}
+
+/** What a task is about and how much it may cost. */
+function wanting(command: Command, duration: string): Command {
+  return command
+    .option(
+      '--host, --hosts <hosts>',
+      'hosts, with everything on them; commas or several times',
+      parseNames,
+      [],
+    )
+    .option('--node, --nodes <names>', 'members (orders-0), or nodes of a topology by number', parseNames, [])
+    .option('--topology <name>', 'topology the nodes belong to; without it those of managed databases')
+    .addOption(
+      new Option('--mode <mode>', 'how much may be unavailable')
+        .choices(['strong', 'weak', 'smart', 'force'])
+        .default('strong'),
+    )
+    .option('--duration <duration>', 'how long each is needed; then it counts as done', duration)
+    .option('--priority <number>', 'a smaller number is more urgent', parsePriority, 0)
+    .option('--reason <text>', 'why, for others', '')
+    .option('--name <name>', 'name of the task; made up when it is not given');
+}
+
+const wantedOf = (o: Options): Wanted => ({
+  hosts: o['hosts'] as readonly string[],
+  nodes: o['nodes'] as readonly string[],
+  topology: text(o, 'topology'),
+  mode: String(o['mode']),
+  duration: String(o['duration']),
+  priority: o['priority'] as number,
+  reason: String(o['reason']),
+  name: text(o, 'name'),
+  together: flag(o, 'together'),
+  maxInFlight: (o['inFlight'] as number | undefined) ?? 0,
+});
+
+function maintenanceVerbs(program: Command, verb: MakeVerb): void {
+  const parent = program.command('maintenance').description('take hosts out of service safely');
+  const verbs = () => import('./verbs/maintenance.ts');
+  examples(
+    wanting(
+      verb(parent, 'create', 'ask for hosts or nodes; what cannot be granted now waits', async (c, o) =>
+        (await verbs()).create(c, wantedOf(o), flag(o, 'wait') ? (o['timeout'] as number) : null),
+      ),
+      '30m',
+    )
+      .option('--together', 'all of them or none')
+      .option('--in-flight <number>', 'most of them at a time', parseCount)
+      .option('--wait', 'ask again until everything is granted')
+      .option('--timeout <duration>', 'how long --wait waits', parseTimeout, 3_600_000),
+    'belay maintenance create --host db6 --mode strong --duration 30m --reason "kernel update"',
+  );
+  verb(parent, 'list', 'tasks that hold or wait for something', async (c, o) =>
+    (await verbs()).list(c, text(o, 'owner')),
+  ).option('--owner <name>', 'only this owner’s');
+  verb(parent, 'get <name>', 'one task: what it holds, and what it waits for', async (c, _, [name = '']) =>
+    (await verbs()).get(c, name),
+  );
+  verb(parent, 'refresh <name>', 'try again what waits', async (c, _, [name = '']) =>
+    (await verbs()).refresh(c, name),
+  );
+  verb(parent, 'complete <name>', 'give back before the deadline', async (c, o, [name = '']) =>
+    (await verbs()).complete(c, name, {
+      hosts: o['hosts'] as readonly string[],
+      actions: o['action'] as readonly string[],
+    }),
+  )
+    .option('--host, --hosts <hosts>', 'these hosts; without them everything the task holds', parseNames, [])
+    .option('--action <ids>', 'these actions', parseNames, []);
+  verb(parent, 'drop <name>', 'give everything back and want nothing any more', async (c, _, [name = '']) =>
+    (await verbs()).drop(c, name),
+  );
+  verb(parent, 'nodes', 'members and nodes with state and holder', async (c, o) =>
+    (await verbs()).nodes(c, text(o, 'cluster'), flag(o, 'byHost')),
+  )
+    .option('--cluster <name>', 'of this topology, or of this database (NAMESPACE/NAME)')
+    .option('--by-host', 'hosts instead, with waiting tasks and warnings');
+  wanting(
+    verb(
+      parent,
+      'explain',
+      'what would be granted now and what stands in the way; changes nothing',
+      async (c, o) => (await verbs()).explain(c, wantedOf(o)),
+    ),
+    '30m',
+  )
+    .option('--together', 'all of them or none')
+    .addHelpText('after', '\nExit codes: 0 all would be granted, 4 something would wait.');
+  runVerb(parent, verb);
+}
+
+function runVerb(parent: Command, verb: MakeVerb): void {
+  examples(
+    wanting(
+      verb(
+        parent,
+        'run [command...]',
+        'run a command on host after host, as they are granted',
+        async (c, o, command) =>
+          (await import('./verbs/maintenanceRun.ts')).run(c, wantedOf(o), {
+            command,
+            allHosts: flag(o, 'allHosts'),
+            settleMillis: o['settle'] as number,
+            keepGoing: flag(o, 'keepGoing'),
+          }),
+      ),
+      '1h',
+    )
+      .option('--all-hosts', 'every host there is')
+      .option('--in-flight <number>', 'most hosts at a time', parseCount, 1)
+      .option('--settle <duration>', 'how long to wait after the command before looking', parseTimeout, 5_000)
+      .option('--keep-going', 'go on with others when the command fails'),
+    'belay maintenance run --all-hosts --in-flight 1 -- ssh {host} sudo reboot',
   );
 }
 

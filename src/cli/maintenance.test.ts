@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type CliRig, makeCli } from './testing/rig.ts';
+
+let cli: CliRig;
+beforeEach(async () => {
+  cli = await makeCli();
+  await cli.belay(['apply', '-f', cli.file('ydb.yaml', TOPOLOGY)]);
+  await cli.api.clock.advance(1);
+});
+afterEach(() => cli.close());
+
+const ids = [1, 2, 3, 4, 5, 6, 7, 8];
+const TOPOLOGY = `apiVersion: belay.dev/v1
+kind: Topology
+metadata: {name: ydb}
+spec:
+  nodes:
+${ids.map((id) => `    - {id: ${id}, host: y${id}, state: Up, disks: [{id: 1}]}`).join('\n')}
+  storageGroups:
+    - {id: 1, erasure: block-4-2, vdisks: [${ids.map((id) => `{node: ${id}, disk: 1}`).join(', ')}]}
+  limits: {cluster: {percent: 0}}
+`;
+const lines = (text: string): readonly string[] => text.trimEnd().split('\n');
+
+test('C6.1 create shows what is on each host, what was granted and what waits for what', async () => {
+  const made = await cli.belay([
+    'maintenance',
+    'create',
+    '--hosts',
+    'y1,y2',
+    '--name',
+    'kernel',
+    '--duration',
+    '30m',
+  ]);
+  expect([made.code, made.err]).toEqual([0, '']);
+  const [head, first, granted, second, waits, when] = lines(made.out);
+  expect([head, first, second]).toEqual([
+    'task kernel   2 actions, 1 granted',
+    '  y1    node 1 of ydb',
+    '  y2    node 2 of ydb',
+  ]);
+  expect(granted).toMatch(/^ {8}granted until \S+Z as the-admin-p-1$/);
+  expect(waits).toBe(
+    '        waits: too many unavailable vdisks: 2 of 8 in group 1 (block-4-2) would be out, strong allows 1; out: node 1 of ydb (taken by this request too)',
+  );
+  expect(when).toBe(
+    '        ask again when that has changed, or: --mode force (availability is not looked at)',
+  );
+  const list = await cli.belay(['maintenance', 'list']);
+  expect(list.out).toMatch(
+    /^NAME +OWNER +MODE +PRIORITY +GRANTED +UNTIL +REASON\nkernel +the admin +strong +0 +1\/2 /,
+  );
+  expect((await cli.belay(['maintenance', 'list', '--owner', 'eve'])).out).toBe(
+    'There are no maintenance tasks\n',
+  );
+});
+
+test('C6.1 refresh, complete and drop; errors name the fix and end with 4', async () => {
+  const { belay } = cli;
+  await belay(['maintenance', 'create', '--host', 'y1', '--host', 'y2', '--name', 't']);
+  expect((await belay(['maintenance', 'complete', 't', '--host', 'y1'])).out).toBe(
+    'completed the-admin-p-1\n',
+  );
+  expect(lines((await belay(['maintenance', 'refresh', 't'])).out)[0]).toBe('task t   1 action, granted');
+  expect((await belay(['maintenance', 'complete', 't'])).out).toBe(
+    'completed the-admin-p-2\ntask t is done\n',
+  );
+  const gone = await belay(['maintenance', 'get', 't']);
+  expect([gone.code, gone.err]).toEqual([1, expect.stringContaining('Task not found: t')]);
+  await belay(['maintenance', 'create', '--node', '3', '--topology', 'ydb', '--name', 'u']);
+  expect((await belay(['maintenance', 'drop', 'u'])).out).toBe('task u dropped\n');
+  expect(await belay(['maintenance', 'create'])).toMatchObject({ code: 2 });
+  const unknown = await belay(['maintenance', 'create', '--host', 'nowhere']);
+  expect([unknown.code, unknown.err]).toEqual([4, expect.stringContaining('there is no host nowhere')]);
+});
+
+test('C6.1 explain says what would be granted and changes nothing; it ends with 4 when something would wait', async () => {
+  const fine = await cli.belay(['maintenance', 'explain', '--hosts', 'y1']);
+  expect([fine.code, lines(fine.out)[1]]).toEqual([0, '        would be granted']);
+  const waits = await cli.belay(['maintenance', 'explain', '--hosts', 'y1,y2', '-o', 'json']);
+  expect(waits.code).toBe(4);
+  expect(JSON.parse(waits.out).groups[1][0]).toMatchObject({
+    state: 'pending',
+    reason: 'TooManyUnavailableVDisks',
+  });
+  expect((await cli.belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
+});
+
+test('C6.4 nodes, and hosts with who holds and who waits', async () => {
+  const { belay } = cli;
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 't']);
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'u']);
+  const nodes = lines((await belay(['maintenance', 'nodes', '--cluster', 'ydb'])).out);
+  expect(nodes[0]).toMatch(/^HOST +NODE +CLUSTER +ROLE +STATE +VERSION +HELD BY$/);
+  expect(nodes[1]).toMatch(/^y1 +node 1 of ydb +ydb +storage +Up +– +t \(the admin\) until /);
+  const hosts = lines((await belay(['maintenance', 'nodes', '--by-host'])).out);
+  expect(hosts.find((line) => line.startsWith('y1'))).toMatch(
+    /^y1 +Maintenance +1 +t \(the admin\) until \S+ +u$/,
+  );
+});
+
+test('C6.1 run takes host after host, runs the command for each and leaves nothing behind', async () => {
+  const script = cli.file('work.sh', 'echo "on $1 as $BELAY_MAINTENANCE_HOST"\n');
+  const ran = await cli.belay([
+    'maintenance',
+    'run',
+    '--hosts',
+    'y1,y2,y3',
+    '--settle',
+    '0s',
+    '--',
+    'sh',
+    script,
+    '{host}',
+  ]);
+  expect([ran.code, ran.out]).toEqual([0, '3 of 3 done\n']);
+  for (const host of ['y1', 'y2', 'y3']) expect(ran.err).toContain(`${host} | on ${host} as ${host}\n`);
+  expect((await cli.belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
+});
+
+test('C6.1 run stops at a command that fails, says which, and gives the rest back', async () => {
+  const script = cli.file('work.sh', 'test "$1" != y2 || exit 3\n');
+  const ran = await cli.belay([
+    'maintenance',
+    'run',
+    '--hosts',
+    'y1,y2,y3',
+    '--settle',
+    '0s',
+    '--',
+    'sh',
+    script,
+    '{host}',
+  ]);
+  expect([ran.code, ran.out]).toEqual([1, '1 of 3 done, failed: y2 (exit 3)\n']);
+  expect((await cli.belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
+  const on = await cli.belay([
+    'maintenance',
+    'run',
+    '--hosts',
+    'y1,y2,y3',
+    '--settle',
+    '0s',
+    '--keep-going',
+    '--',
+    'sh',
+    script,
+    '{host}',
+  ]);
+  expect([on.code, on.out]).toEqual([1, '2 of 3 done, failed: y2 (exit 3)\n']);
+});
+
+test('C6.1 run cleans up after Ctrl-C: the command is ended and nothing stays locked', async () => {
+  const stop = new AbortController();
+  const script = cli.file('work.sh', 'echo started; exec sleep 60\n');
+  const ran = await cli.belay(['maintenance', 'run', '--hosts', 'y1,y2', '--', 'sh', script], {
+    signal: stop.signal,
+    onText: (text) => {
+      if (text.includes('started')) stop.abort();
+    },
+  });
+  expect(ran.code).toBe(130);
+  expect((await cli.belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
+});

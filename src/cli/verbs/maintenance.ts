@@ -1,0 +1,306 @@
+/** `belay maintenance …`: asking for hosts and nodes, and what became of it. */
+import { BelayError } from '../../base/error.ts';
+import { type Context, structured } from '../context.ts';
+import { EXIT, Exit } from '../exit.ts';
+import { asText, table } from '../output.ts';
+
+/** One action as the API tells it. */
+export interface ActionRow {
+  readonly id: string | null;
+  readonly scope: {
+    readonly host?: string;
+    readonly node?: string;
+    readonly disk?: {
+      readonly node?: string;
+      readonly host?: string;
+      readonly id?: number;
+      readonly path?: string;
+    };
+  };
+  readonly state: 'pending' | 'performed' | 'in_progress';
+  readonly reason: string;
+  readonly message: string;
+  readonly deadline: string | null;
+  readonly retryAfter: string | null;
+  readonly members?: readonly string[];
+}
+export interface TaskRow {
+  readonly name: string;
+  readonly owner: string | null;
+  readonly reason: string;
+  readonly mode: string | null;
+  readonly priority: number | null;
+  readonly createTime: string | null;
+  readonly retryAfter: string | null;
+  readonly groups: readonly (readonly ActionRow[])[];
+}
+interface HolderRow {
+  readonly task: string;
+  readonly owner: string;
+  readonly until: string | null;
+}
+export interface NodeRow {
+  readonly name: string;
+  readonly cluster: string;
+  readonly host: string;
+  readonly kind: string;
+  readonly state: string;
+  readonly role: string | null;
+  readonly version: string | null;
+  readonly holders: readonly HolderRow[];
+}
+export interface HostRow {
+  readonly host: string;
+  readonly state: string;
+  readonly nodes: readonly NodeRow[];
+  readonly holders: readonly HolderRow[];
+  readonly waiting: readonly { readonly task: string; readonly owner: string; readonly priority: number }[];
+  readonly warnings: readonly string[];
+}
+
+/** What a task is made from. Names may be given several times or with commas between them. */
+export interface Wanted {
+  readonly hosts: readonly string[];
+  readonly nodes: readonly string[];
+  readonly topology: string | undefined;
+  readonly mode: string;
+  readonly duration: string;
+  readonly priority: number;
+  readonly reason: string;
+  readonly name: string | undefined;
+  readonly together: boolean;
+  readonly maxInFlight: number;
+}
+
+const TASKS = '/api/v1/maintenance/tasks';
+export const taskPath = (name: string): string => `${TASKS}/${encodeURIComponent(name)}`;
+
+/** The body of a request; `Usage` when it names nothing. */
+export function bodyOf(wanted: Wanted): object {
+  const { hosts, nodes, topology, name, ...rest } = wanted;
+  if (hosts.length + nodes.length === 0)
+    throw new BelayError('Usage', 'which hosts or nodes?', {
+      retry: 'never',
+      fix: 'name them with --host HOST or --node NAME; belay maintenance nodes lists what there is',
+    });
+  return {
+    ...rest,
+    ...(hosts.length === 0 ? {} : { hosts }),
+    ...(nodes.length === 0 ? {} : { nodes }),
+    ...(topology === undefined ? {} : { topology }),
+    ...(name === undefined ? {} : { name }),
+  };
+}
+
+/** `create`: asks, and with `waitMillis` asks again until everything is granted. */
+export async function create(context: Context, wanted: Wanted, waitMillis: number | null): Promise<void> {
+  let task = await context.client.request<TaskRow>('POST', TASKS, { body: bodyOf(wanted) });
+  const until = context.now() + (waitMillis ?? 0);
+  while (waitMillis !== null && waiting(task).length > 0) {
+    if (context.now() >= until) {
+      await print(context, task);
+      throw new BelayError('WaitTimedOut', `task ${task.name} still waits: ${waiting(task)[0]?.message}`, {
+        retry: 'later',
+        fix: `ask again: belay maintenance refresh ${task.name}   or give it up: belay maintenance drop ${task.name}`,
+      });
+    }
+    await pause(context, Math.min(nextLook(context, task), until - context.now()));
+    task = await context.client.request<TaskRow>('POST', `${taskPath(task.name)}/refresh`);
+  }
+  await print(context, task);
+}
+
+/** `explain`: what would be granted and what stands in the way; nothing changes. Ends with 4 when something would wait. */
+export async function explain(context: Context, wanted: Wanted): Promise<void> {
+  const task = await context.client.request<TaskRow>('POST', '/api/v1/maintenance/explain', {
+    body: bodyOf(wanted),
+  });
+  const format = structured(context);
+  if (format !== null) context.terminal.out(await asText(task, format));
+  else context.terminal.out(actionLines(task, true).join('\n'));
+  if (waiting(task).length > 0) throw new Exit(EXIT.refused);
+}
+
+export async function list(context: Context, owner: string | undefined): Promise<void> {
+  const { items } = await context.client.get<{ items: readonly TaskRow[] }>(TASKS, { owner });
+  const format = structured(context);
+  if (format !== null) return context.terminal.out(await asText(items, format));
+  if (context.output === 'name') return items.forEach((t) => void context.terminal.out(t.name));
+  if (items.length === 0) return context.terminal.out('There are no maintenance tasks');
+  const rows = items.map((t) => {
+    const actions = t.groups.flat();
+    const held = actions.filter((a) => a.state !== 'pending').length;
+    return [
+      t.name,
+      t.owner ?? '',
+      t.mode ?? '',
+      String(t.priority ?? 0),
+      `${held}/${actions.length}`,
+      deadlineOf(t),
+      t.reason,
+    ];
+  });
+  context.terminal.out(table(['NAME', 'OWNER', 'MODE', 'PRIORITY', 'GRANTED', 'UNTIL', 'REASON'], rows));
+}
+
+const deadlineOf = (task: TaskRow): string =>
+  task.groups
+    .flat()
+    .reduce((latest, a) => (a.deadline !== null && a.deadline > latest ? a.deadline : latest), '') || '–';
+
+export async function get(context: Context, name: string): Promise<void> {
+  await print(context, await context.client.get<TaskRow>(taskPath(name)));
+}
+
+export async function refresh(context: Context, name: string): Promise<void> {
+  await print(context, await context.client.request<TaskRow>('POST', `${taskPath(name)}/refresh`));
+}
+
+/** `complete`: named hosts or actions, else everything the task holds. */
+export async function complete(
+  context: Context,
+  name: string,
+  which: { readonly hosts: readonly string[]; readonly actions: readonly string[] },
+): Promise<void> {
+  const { hosts, actions } = which;
+  const all = hosts.length + actions.length === 0;
+  const body = {
+    ...(hosts.length > 0 ? { hosts } : {}),
+    ...(actions.length > 0 ? { ids: actions } : {}),
+    all,
+  };
+  const reply = await context.client.request<{ completed: readonly string[]; task: TaskRow | null }>(
+    'POST',
+    `${taskPath(name)}/complete`,
+    { body },
+  );
+  const format = structured(context);
+  if (format !== null) return context.terminal.out(await asText(reply, format));
+  for (const id of reply.completed) context.terminal.out(`completed ${id}`);
+  if (reply.task === null) context.terminal.out(`task ${name} is done`);
+}
+
+export async function drop(context: Context, name: string): Promise<void> {
+  await context.client.request('DELETE', taskPath(name));
+  context.terminal.out(context.output === 'name' ? name : `task ${name} dropped`);
+}
+
+/** `nodes`: every node, or with `byHost` every host with holders, waiting tasks and warnings. */
+export async function nodes(context: Context, cluster: string | undefined, byHost: boolean): Promise<void> {
+  if (byHost) return hosts(context);
+  const { items } = await context.client.get<{ items: readonly NodeRow[] }>('/api/v1/maintenance/nodes', {
+    cluster,
+  });
+  const format = structured(context);
+  if (format !== null) return context.terminal.out(await asText(items, format));
+  if (context.output === 'name') return items.forEach((n) => void context.terminal.out(n.name));
+  const rows = items.map((n) => [
+    n.host,
+    n.name,
+    n.cluster,
+    n.role ?? n.kind,
+    n.state,
+    n.version ?? '–',
+    holdersText(n.holders),
+  ]);
+  context.terminal.out(table(['HOST', 'NODE', 'CLUSTER', 'ROLE', 'STATE', 'VERSION', 'HELD BY'], rows));
+}
+
+async function hosts(context: Context): Promise<void> {
+  const { items } = await context.client.get<{ items: readonly HostRow[] }>('/api/v1/maintenance/hosts');
+  const format = structured(context);
+  if (format !== null) return context.terminal.out(await asText(items, format));
+  if (context.output === 'name') return items.forEach((h) => void context.terminal.out(h.host));
+  const rows = items.map((h) => [
+    h.host,
+    h.state,
+    String(h.nodes.length),
+    holdersText(h.holders),
+    h.waiting.map((w) => w.task).join(', ') || '–',
+  ]);
+  context.terminal.out(table(['HOST', 'STATE', 'NODES', 'HELD BY', 'WAITING'], rows));
+  for (const { host, warnings } of items)
+    for (const text of warnings) context.terminal.err(`warning: ${host}: ${text}`);
+}
+
+const holdersText = (holders: readonly HolderRow[]): string =>
+  holders.map((h) => `${h.task} (${h.owner})${h.until === null ? '' : ` until ${h.until}`}`).join(', ') ||
+  '–';
+
+// ── a task on the screen ───────────────────────────────────────────────────────────────────────────────────────────
+
+export const waiting = (task: TaskRow): readonly ActionRow[] =>
+  task.groups.flat().filter((a) => a.state === 'pending');
+
+async function print(context: Context, task: TaskRow): Promise<void> {
+  const format = structured(context);
+  if (format !== null) return context.terminal.out(await asText(task, format));
+  if (context.output === 'name') return context.terminal.out(task.name);
+  const actions = task.groups.flat();
+  const held = actions.length - waiting(task).length;
+  const what = `${actions.length} action${actions.length === 1 ? '' : 's'}`;
+  const how = held === actions.length ? 'granted' : held === 0 ? 'pending' : `${held} granted`;
+  context.terminal.out([`task ${task.name}   ${what}, ${how}`, ...actionLines(task, false)].join('\n'));
+}
+
+/** What an action is about, for people. */
+export function nameOf({ scope }: ActionRow): string {
+  if (scope.host !== undefined) return scope.host;
+  if (scope.node !== undefined) return scope.node;
+  const { node, host, id, path } = scope.disk ?? {};
+  return path === undefined ? `disk ${id} of ${node}` : `disk ${path} of ${host}`;
+}
+
+/** Lines for every action: what is on it, until when it is held, or what it waits for and when to ask again. */
+function actionLines(task: TaskRow, dry: boolean): readonly string[] {
+  const actions = task.groups.flat();
+  const width = Math.max(3, ...actions.map((a) => nameOf(a).length));
+  const indent = ' '.repeat(width + 5);
+  return actions.flatMap((a) => {
+    const first = `  ${nameOf(a).padEnd(width)}   ${a.members?.join(', ') ?? ''}`.trimEnd();
+    if (a.state !== 'pending') {
+      const state = dry
+        ? 'would be granted'
+        : a.deadline === null
+          ? 'granted'
+          : `granted until ${a.deadline} as ${a.id}`;
+      return [first, `${indent}${state}`];
+    }
+    const waits = a.message === '' ? 'waits for its turn' : `waits: ${a.message}`;
+    return [first, `${indent}${waits}`, `${indent}${whenText(task, a)}`];
+  });
+}
+
+function whenText(task: TaskRow, action: ActionRow): string {
+  const at = action.retryAfter ?? task.retryAfter;
+  const other =
+    task.mode === 'force' || action.reason === 'Locked'
+      ? ''
+      : ', or: --mode force (availability is not looked at)';
+  return at === null ? `ask again when that has changed${other}` : `ask again at ${at}${other}`;
+}
+
+/** How long until it makes sense to ask again: the time that was told, but no longer than half a minute. */
+export function nextLook(context: Context, task: TaskRow): number {
+  const told =
+    task.retryAfter === null ? Number.POSITIVE_INFINITY : Date.parse(task.retryAfter) - context.now();
+  return Math.max(LOOK_LEAST, Math.min(told, LOOK_MOST));
+}
+const LOOK_LEAST = 500;
+const LOOK_MOST = 10_000;
+
+/** Waits, or ends with Ctrl-C. */
+export async function pause(context: Context, millis: number): Promise<void> {
+  const signal = context.io.interrupted();
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(done, Math.max(0, millis));
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    if (signal.aborted) done();
+    else signal.addEventListener('abort', done);
+  });
+  if (signal.aborted) throw new Exit(EXIT.interrupted);
+}
