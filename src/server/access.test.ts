@@ -411,3 +411,18 @@ test('changes are recorded with who made them, without their content', async () 
     expect.stringMatching(/"who":"the viewer","method":"PUT","path":"[^"]*orders","status":403/),
   ]);
 });
+
+test('INI-06 a member that belongs to another set by now is in nobody’s connection string', async () => {
+  const { call, clock, fleet } = await api();
+  await call('POST', '/api/v1/apply', { body: orders() });
+  await clock.advance(5 * SECOND);
+  const stray = fleet.runtimes[0];
+  if (stray === undefined) throw new Error('no member');
+  stray.volume.data.replicaSetId = 'ffffffffffffffffffffffff';
+  for (const { hostname } of fleet.runtimes) fleet.power(hostname, true);
+  await clock.advance(5 * SECOND);
+  const shown = async (method: 'GET' | 'POST', body?: unknown): Promise<string> =>
+    (await call(method, `${ORDERS}/connection`, body === undefined ? {} : { body })).body.connectionString;
+  expect(await shown('GET')).toMatch(/^mongodb:\/\/db2:\d+,db3:\d+\//);
+  expect(await shown('POST', { user: 'clusterAdmin' })).toMatch(/@db2:\d+,db3:\d+\//);
+});

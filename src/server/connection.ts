@@ -1,7 +1,7 @@
 /** Connection strings. The one place where the API answers with a password, and only when it is asked for by name. */
 import { BelayError } from '../base/error.ts';
 import type { Secret } from '../base/secret.ts';
-import { connectionString, desiredFrom, recordOf } from '../clusters/index.ts';
+import { connectionString, desiredFrom, knownStatus, recordOf, type State } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import { type MongoDBSpec, SYSTEM_USERNAMES } from '../model/index.ts';
 import { userConnectionString } from '../provider/connection.ts';
@@ -27,7 +27,7 @@ export async function connectionOf(
 ): Promise<Connection> {
   const desired = desiredFrom({ metadata: object.metadata, spec: object.spec as MongoDBSpec });
   const stored = await deps.store.loadState(object.metadata.uid);
-  const state = stored === null ? undefined : recordOf(stored.value);
+  const state = stored === null ? undefined : withoutStrays(recordOf(stored.value), object.status);
   const plain = state === undefined ? null : connectionString(state, desired);
   if (state === undefined || plain === null) {
     throw new BelayError('NotReady', `${object.metadata.name} has no address yet`, {
@@ -46,6 +46,15 @@ export async function connectionOf(
     username: login.username,
     ...(login.password === null ? {} : { password: login.password.reveal() }),
   };
+}
+
+/** INI-06: members that show another set's id are listed for nobody, as the last reading told. */
+function withoutStrays(state: State, status: unknown): State {
+  const { conditions = [], endpoints = [] } = knownStatus(status) ?? {};
+  const split = conditions.some(({ type, reason }) => type === 'Blocked' && reason === 'SplitIdentity');
+  if (!split) return state;
+  const listed = new Set(endpoints.map((endpoint) => endpoint.member));
+  return { ...state, members: state.members.filter((m) => listed.has(m.name)) };
 }
 
 interface FoundLogin {
