@@ -162,8 +162,8 @@ function beginNext(scene: Scene): State {
  */
 function nextOf(scene: Scene, open: readonly OperationRequest[]): OperationRequest | undefined {
   const [first, ...others] = open;
-  if (first === undefined || operationWaitsFor(scene, first) === null) return first;
-  return others.find((r) => REPAIRS.has(r.spec.type) && operationWaitsFor(scene, r) === null) ?? first;
+  if (first === undefined || obstacleOf(scene, first) === null) return first;
+  return others.find((r) => REPAIRS.has(r.spec.type) && obstacleOf(scene, r) === null) ?? first;
 }
 const REPAIRS: ReadonlySet<OperationType> = new Set<OperationType>(['Replace', 'ForceReconfig']);
 
@@ -191,6 +191,15 @@ export const operationWait = (scene: Omit<Scene, 'all'>, request: OperationReque
 
 /** Why a request does not run now, in one sentence; null when it runs or may. */
 export function operationWaitsFor(scene: Scene, request: OperationRequest): string | null {
+  const own = obstacleOf(scene, request);
+  if (own !== null || scene.state.operation !== null || scene.desired.suspend) return own;
+  const open = scene.observed.requests.filter((r) => !isEnded(scene.state, r.uid));
+  const next = nextOf(scene, open);
+  return next === undefined || next.uid === request.uid ? null : `${next.name} was asked for before`;
+}
+
+/** Why it could not run even if it were the only one. */
+function obstacleOf(scene: Scene, request: OperationRequest): string | null {
   const { state, desired } = scene;
   const { operation } = state;
   if (operation !== null)

@@ -3,6 +3,7 @@ import type { ReplSetConfig } from '../facts.ts';
 import { desired } from '../fixtures.ts';
 import { Play } from '../play.ts';
 import type { OperationRequest } from '../types.ts';
+import { operationWait } from './index.ts';
 
 const asked = (
   change: Partial<OperationRequest> = {},
@@ -105,3 +106,15 @@ test('A13.6 L1 a restart that waits for a vote which somebody took away gets it 
   expect(told[0]).toBe('settings of orders-1: votes 2 → 3, majority 2 → 2');
   expect(set.state.ended).toMatchObject([{ state: 'Succeeded', message: '3 members were restarted' }]);
 });
+
+test('A13.6 L3 what stands behind an operation that waits says so', () => {
+  const set = new Play(desired({}, 1));
+  set.requests = [asked(), { ...asked(), uid: 'op-2', name: 'orders-later', createdAt: 1, spec: ROTATE }];
+  set.toTheEnd();
+  const scene = { observed: set.reading(), desired: set.desired, state: set.state, now: set.now };
+  expect(operationWait(scene, set.requests[0] as OperationRequest)).toMatch(/^orders-0 is the only member/);
+  expect(operationWait(scene, set.requests[1] as OperationRequest)).toBe(
+    'orders-restart was asked for before',
+  );
+});
+const ROTATE = { type: 'RotateUsers', mongodbResourceRef: { name: 'orders' }, users: [] } as const;
