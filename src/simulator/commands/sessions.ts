@@ -110,7 +110,10 @@ export class Sessions {
 
   /** Takes a session's numbers from an applied oplog entry. */
   observe(entry: OplogEntry): void {
-    if (entry.op === 'n') this.observeImage(entry);
+    if (entry.op === 'n') {
+      this.observeImage(entry);
+      this.observeHistory(entry);
+    }
     if (entry.lsid === undefined || entry.txnNumber === undefined) return;
     const session = this.get(entry.lsid);
     if (session.lastUsed === 0) session.lastUsed = entry.wall.getTime();
@@ -127,6 +130,21 @@ export class Sessions {
     if (!isDocument(image) || lsid === undefined) return;
     const session = this.get(lsid);
     if (toBigInt(txnNumber) === session.txnNumber) session.images.set(0, image);
+  }
+
+  /** What statements did elsewhere comes along with a moved range, in a no-op. */
+  private observeHistory(entry: OplogEntry): void {
+    const { writeHistory: history, lsid, txnNumber } = entry.o;
+    if (!Array.isArray(history) || lsid === undefined) return;
+    const session = this.get(lsid);
+    if (session.lastUsed === 0) session.lastUsed = entry.wall.getTime();
+    const number = toBigInt(txnNumber);
+    if (number < session.txnNumber) return;
+    if (number > session.txnNumber) renumber(session, number, 'retryable');
+    const opTime = { ts: entry.ts, t: entry.t };
+    for (const { stmtId, op, id } of history as Document[]) {
+      if (!session.statements.has(Number(stmtId))) session.statements.set(Number(stmtId), { op, id, opTime });
+    }
   }
 
   /** Forgets all numbers and reads them from the oplog again: at start, after a rollback or an initial sync. */

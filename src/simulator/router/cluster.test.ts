@@ -1,6 +1,8 @@
+import { type Document, EJSON, Long, UUID } from 'bson';
 import type { MongoClient } from 'mongodb';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { MONGOS, type Running, Workshop } from '../process/launch.testing.ts';
+import { PeerConnection } from '../replication/peer-connection.ts';
 import { Cluster, until } from './cluster.testing.ts';
 
 const workshop = new Workshop();
@@ -283,6 +285,42 @@ test('transactions on one shard; writes on a second are refused and leave nothin
   await session.abortTransaction().catch(() => undefined);
   expect(await coll('ranged').countDocuments({ t: 2 })).toBe(0);
   await session.endSession();
+});
+
+test('a repeated write is known also where its document went since', async () => {
+  await admin({ shardCollection: 'app.moved', key: { _id: 1 } });
+  await coll('moved').insertMany([
+    { _id: 1, n: 0 },
+    { _id: 2, n: 0 },
+  ]);
+  const lsid = { id: new UUID() };
+  // The driver numbers commands by itself; here the same number is needed twice.
+  const raw = await PeerConnection.open({
+    host: `127.0.0.1:${router.port}`,
+    tls: null,
+    login: { kind: 'none' },
+    timeout: LONG,
+  });
+  const numbered = async (number: number, command: object) => {
+    const reply = await raw.call('app', { ...command, lsid, txnNumber: Long.fromNumber(number) }, LONG);
+    return EJSON.parse(EJSON.stringify(reply)) as Document;
+  };
+  const update = { update: 'moved', updates: [{ q: { _id: 1 }, u: { $inc: { n: 1 } } }] };
+  const modify = { findAndModify: 'moved', query: { _id: 2 }, update: { $inc: { n: 1 } }, new: true };
+  expect(await numbered(1, update)).toMatchObject({ n: 1, nModified: 1 });
+  await admin({ moveChunk: 'app.moved', find: { _id: 1 }, to: 'rs1' });
+  expect(await numbered(1, update)).toMatchObject({ n: 1, nModified: 1, retriedStmtIds: [0] });
+  expect(await numbered(2, modify)).toMatchObject({ value: { n: 1 } });
+  await admin({ moveChunk: 'app.moved', find: { _id: 1 }, to: 'rs0' });
+  expect(await numbered(2, modify)).toMatchObject({ value: { n: 1 } });
+  expect(
+    await coll('moved')
+      .find({}, { sort: { _id: 1 } })
+      .toArray(),
+  ).toEqual([
+    { _id: 1, n: 1 },
+    { _id: 2, n: 1 },
+  ]);
 });
 
 test(

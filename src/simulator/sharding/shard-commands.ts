@@ -75,8 +75,8 @@ export function shardCommands(
       prepare(node, command);
       return {};
     }),
-    spec('_simMoveOut', (command) => moveOut(node, command, pool)),
-    spec('_simTake', (command) => take(node, command)),
+    spec('_simMoveOut', (command) => moveOut(node, shard, command, pool)),
+    spec('_simTake', (command) => take(node, shard, command)),
     spec('_simSyncCollection', (command) => syncCollection(node, shard, command)),
     spec('_simSyncDatabase', async ({ name, version, drop }) => {
       if (drop === true) node.data.dropDatabase(String(name), contextOf(node));
@@ -129,7 +129,12 @@ function prepare(node: SimulatorNode, { ns, options, indexes }: Document): void 
 // ── moving ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Sends the documents of a range (or, without one, of the whole collection) to another shard. This one is blocked. */
-async function moveOut(node: SimulatorNode, command: Document, pool: PeerPool): Promise<Document> {
+async function moveOut(
+  node: SimulatorNode,
+  shard: ShardService,
+  command: Document,
+  pool: PeerPool,
+): Promise<Document> {
   const ns = String(command['ns']);
   const address = parseSet(String(command['to']), 27018)!;
   const target = new SetClient({ ...address, pool, select: SELECT });
@@ -155,6 +160,7 @@ async function moveOut(node: SimulatorNode, command: Document, pool: PeerPool): 
       await send({ documents });
       moved += documents.length;
     }
+    await send({ history: shard.history(), documents: [] });
     return { moved };
   } finally {
     target.close();
@@ -186,13 +192,14 @@ async function* batches(documents: readonly Document[]): AsyncGenerator<readonly
 }
 
 /** Takes documents of a range. The first message clears what an earlier attempt left. Twice is once. */
-async function take(node: SimulatorNode, command: Document): Promise<Document> {
+async function take(node: SimulatorNode, shard: ShardService, command: Document): Promise<Document> {
   const ns = String(command['ns']);
   if (command['first'] === true) {
     prepare(node, command);
     await removeAll(node, ns, chosen(node, ns, command));
     return {};
   }
+  if (command['history'] !== undefined) shard.takeHistory(command['history']);
   const documents = command['documents'] as readonly Document[];
   for (const [index, document] of documents.entries()) {
     if (index > 0 && index % TURN === 0) await turn();

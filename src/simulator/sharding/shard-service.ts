@@ -3,12 +3,12 @@
  * What it was told is kept in `config.cache.*`, replicated, so that a new primary knows it too.
  */
 import type { Document } from 'bson';
-import { type ObjectId, Timestamp } from 'bson';
+import { Long, type ObjectId, Timestamp } from 'bson';
 import { SECOND } from '../../base/units.ts';
 import { fail } from '../commands/errors.ts';
 import type { CommandServices } from '../commands/index.ts';
 import { abortTransaction } from '../commands/transactions.ts';
-import type { CommandContext, CommandSpec } from '../contracts.ts';
+import type { CommandContext, CommandSpec, WriteContext } from '../contracts.ts';
 import { isDocument } from '../data/index.ts';
 import type { SimulatorNode } from '../process/node.ts';
 import { atLeast } from '../wire/versions.ts';
@@ -184,6 +184,40 @@ export class ShardService {
       if (version === null) remove(CACHED_DATABASES, { _id: db });
       else put(CACHED_DATABASES, { ...version, _id: db });
     });
+  }
+
+  // ── history of retryable writes ──────────────────────────────────────────────────────────────────────────────────
+
+  /** What sessions did here with their newest numbers: it goes along with a range, so that a repeated write is known there too. */
+  history(): readonly Document[] {
+    return this.#services.sessions
+      .list()
+      .filter(({ kind, statements }) => kind === 'retryable' && statements.size > 0)
+      .map(({ lsid, txnNumber, statements, images }) => ({
+        lsid,
+        txnNumber: Long.fromBigInt(txnNumber),
+        statements: [...statements].map(([stmtId, { op, id }]) => ({
+          stmtId,
+          op,
+          id: id === undefined ? null : id,
+        })),
+        images: [...images.values()],
+      }));
+  }
+
+  /** Takes in another shard's history: as entries of the log, so that every member and a later primary know it. */
+  takeHistory(history: readonly Document[]): void {
+    const { data } = this.#node;
+    for (const { lsid, txnNumber, statements, images } of history) {
+      if (this.#services.sessions.get(lsid).txnNumber > txnNumber.toBigInt()) continue;
+      data.appendNoop({ writeHistory: statements, lsid, txnNumber }, this.#writing());
+      for (const image of images as Document[])
+        data.appendNoop({ findAndModifyImage: image, lsid, txnNumber }, this.#writing());
+    }
+  }
+
+  #writing(): WriteContext {
+    return { stamp: this.#node.stamp(), wall: this.#node.now() };
   }
 
   /** Becomes a shard of a cluster: the identity stays for the life of the data. */
