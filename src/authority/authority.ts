@@ -95,7 +95,7 @@ export class Authority {
 
   /** A new task. Nothing is left behind unless the answer is SUCCESS. An empty identity is given one. */
   async create(asked: TaskSpec, topology: string | undefined, options: TaskOptions = {}): Promise<TaskReply> {
-    const uid = asked.uid === '' ? `task-${crypto.randomUUID()}` : asked.uid;
+    const uid = asked.uid === '' ? `m-${crypto.randomUUID().slice(0, 8)}` : asked.uid;
     const spec = { ...asked, uid };
     if (spec.dryRun) return this.#transact((desk, now) => createTask(desk, spec, now, options));
     const name = isDnsName(uid) ? uid : `task-${crypto.randomUUID()}`;

@@ -9,6 +9,7 @@ import { checkAction, UndoLog } from './check.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Fleet, Item, LockRef } from './fleet.ts';
 import { DEFAULT_DURATION, DEFAULT_RETRY } from './limits.ts';
+import { isFinal } from './reasons.ts';
 import { itemsOf, resolve, type Target } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
 import { Tally } from './tally.ts';
@@ -666,7 +667,11 @@ export class Desk {
     if (entry === undefined || this.#overlaid.has(id)) return;
     const { priority, owner } = entry;
     const ref: LockRef = { kind: 'queued', priority, task: entry.uid ?? entry.id, owner };
-    const items = entry.pending.flatMap((p) => itemsOf(this.#fleet, resolve(this.#fleet, p.action)));
+    // What waits in vain holds nobody back.
+    const real = this.#compatOf(entry).hopelessStaysPending
+      ? entry.pending
+      : entry.pending.filter((p) => p.refusal === null || !isFinal(p.refusal.reason));
+    const items = real.flatMap((p) => itemsOf(this.#fleet, resolve(this.#fleet, p.action)));
     for (const item of items) this.#fleet.lock(item, ref);
     this.#overlaid.set(
       id,

@@ -1,7 +1,7 @@
 /** Between the desk's entries and MaintenanceTask objects: an object's spec and status hold everything an entry is. */
 import type { Millis } from '../base/units.ts';
 import { DEFAULT_NAMESPACE, type MaintenanceTask, parseDuration } from '../model/index.ts';
-import { isReason } from './reasons.ts';
+import { isFinal, isReason } from './reasons.ts';
 import type { TaskSpec } from './tasks.ts';
 import type { Action, Blocker, DiskRef, Entry, Pending, Permission, Refusal, Scope } from './types.ts';
 
@@ -205,7 +205,7 @@ const permissionOf = (state: ActionState, action: Action, status: Status, priori
 const refusalOf = (state: ActionState): Refusal | null =>
   isReason(state.reason)
     ? {
-        code: 'DISALLOW_TEMP',
+        code: isFinal(state.reason) ? 'DISALLOW' : 'DISALLOW_TEMP',
         reason: state.reason,
         message: state.message,
         by: state.blockers as unknown as readonly Blocker[],

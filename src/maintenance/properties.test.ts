@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { Desk, type RequestInput } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeState } from './fleetSpec.ts';
+import { isFinal } from './reasons.ts';
 import { anyFleet } from './testing/fleets.ts';
 import { type PlainMode, plainOf, plainPass } from './testing/recount.ts';
 import type { Action, Book, Mode } from './types.ts';
@@ -89,7 +90,9 @@ class Bench {
     return [...this.desk.entries()].flatMap((entry) => [
       ...entry.held.flatMap((p) => nodesOf(this.spec, p.action)),
       ...(entry.priority < priority && entry.id !== except
-        ? entry.pending.flatMap((p) => nodesOf(this.spec, p.action))
+        ? entry.pending
+            .filter((p) => p.refusal === null || !isFinal(p.refusal.reason))
+            .flatMap((p) => nodesOf(this.spec, p.action))
         : []),
     ]);
   }

@@ -12,6 +12,7 @@ const REASONS = [
   'NoElectableMember',
   'LastCopy',
   'OnlyMember',
+  'TooManyOnOneHost',
   'ConfigServersUnavailable',
   'Locked',
   'HigherPriorityPending',
@@ -30,6 +31,20 @@ const REASONS = [
   'WaitsForWindow',
 ] as const;
 export type ReasonCode = (typeof REASONS)[number];
+
+/** Waiting does not help: only another mode, another request or another topology does. */
+const FINAL: ReadonlySet<string> = new Set<ReasonCode>([
+  'TooManyOnOneHost',
+  'WrongRequest',
+  'NoParity',
+  'NoSuchHost',
+  'NoSuchNode',
+  'NoSuchDisk',
+  'NoSuchService',
+]);
+
+/** Whether an action that is refused with this reason waits in vain. */
+export const isFinal = (reason: ReasonCode): boolean => FINAL.has(reason);
 
 const KNOWN: ReadonlySet<string> = new Set(REASONS);
 

@@ -172,7 +172,8 @@ test('C2.5 config servers count for every shard behind them', () => {
 test('C5.2 C6.3 a host takes all its members: two of one set on it are too many in strong', () => {
   const one = set('a', 'uuuuu');
   const nodes = one.nodes.map((n, i) => (i === 1 ? { ...n, host: 'h0' } : n));
-  expect(asked({ ...one, nodes }, ['h0'])).toEqual(['TooManyUnavailableMembers']);
+  expect(asked({ ...one, nodes }, ['h0'])).toEqual(['TooManyOnOneHost']);
+  expect(asked({ ...one, nodes }, ['h0'], 'smart')).toEqual(['TooManyOnOneHost']);
   expect(asked({ ...one, nodes }, ['h0'], 'weak')).toEqual(['granted']);
   const several = together(set('a', 'uuu'), set('b', 'uuu'), set('c', 'udu'));
   expect(asked(several, ['h0', 'h2', 'h1'])).toEqual(['WouldLoseMajority', 'WouldLoseMajority', 'granted']);
@@ -278,4 +279,28 @@ test('C3.1 C3.2 a pending urgent repair holds back a routine step, and an urgent
   expect(admitMember(desk, member('a/0', 'a-0', -20), 0)).toMatchObject({ kind: 'refused' });
   for (const entry of [...desk.entries()]) if (entry.owner === 'u') desk.drop(entry.id);
   expect(ask(desk, ['h1'])).toEqual(['WouldLoseMajority']);
+});
+
+test('C1.2 a host that can never be granted in a mode is refused at once, and holds nobody back', () => {
+  const spec = set('a', 'uuu');
+  const desk = new Desk(
+    new Fleet({ ...spec, nodes: spec.nodes.map((n, i) => (i < 2 ? { ...n, host: 'h0' } : n)) }),
+  );
+  const reply = desk.request(
+    {
+      uid: 'hopeless',
+      owner: 'u',
+      mode: 'weak',
+      partial: true,
+      schedule: true,
+      priority: -10,
+      actions: ['h0', 'h2'].map((h, i) => ({ action: host(h), at: [i, 0] as const })),
+    },
+    0,
+  );
+  expect(reply.pending.map((p) => p.refusal?.message)).toEqual([
+    'a-0, a-1 of a go down together: they are on one host, and weak does not allow so many; spread them, use another mode, or force (an outage)',
+  ]);
+  desk.complete('u-p-1');
+  expect(admitMember(desk, member('a/0', 'a-0', 5), 0).kind).toBe('granted');
 });

@@ -257,18 +257,20 @@ function actionLines(task: TaskRow, dry: boolean): readonly string[] {
   const width = Math.max(3, ...actions.map((a) => nameOf(a).length));
   const indent = ' '.repeat(width + 5);
   return actions.flatMap((a) => {
-    const first = `  ${nameOf(a).padEnd(width)}   ${a.members?.join(', ') ?? ''}`.trimEnd();
-    if (a.state !== 'pending') {
-      const state = dry
-        ? 'would be granted'
-        : a.deadline === null
-          ? 'granted'
-          : `granted until ${a.deadline} as ${a.id}`;
-      return [first, `${indent}${state}`];
-    }
-    const waits = a.message === '' ? 'waits for its turn' : `waits: ${a.message}`;
-    return [first, `${indent}${waits}`, `${indent}${whenText(task, a)}`];
+    const start = `  ${nameOf(a).padEnd(width)}   `;
+    const [first, ...rest] = [
+      ...(a.members?.length ? [a.members.join(', ')] : []),
+      ...stateLines(task, a, dry),
+    ];
+    return [`${start}${first}`, ...rest.map((line) => `${indent}${line}`)];
   });
+}
+
+function stateLines(task: TaskRow, a: ActionRow, dry: boolean): readonly string[] {
+  if (a.state === 'pending')
+    return [a.message === '' ? 'waits for its turn' : `waits: ${a.message}`, whenText(task, a)];
+  if (dry) return ['would be granted'];
+  return [a.deadline === null ? 'granted' : `granted until ${a.deadline} as ${a.id}`];
 }
 
 function whenText(task: TaskRow, action: ActionRow): string {

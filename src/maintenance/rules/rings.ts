@@ -28,7 +28,7 @@ export function checkRing(pass: Pass, n: number): Refusal | null {
   const { mode } = pass;
   if (mode === 'strong' ? strong : mode === 'weak' ? weak : strong || (weak && !holdsRing(pass, storage)))
     return null;
-  return tooMany(pass, storage, at[1], count);
+  return tooManyOnOneHost(pass, storage, n) ?? tooMany(pass, storage, at[1], count);
 }
 
 function fitsWeak(
@@ -41,6 +41,18 @@ function fitsWeak(
   if (count.restart + count.settling + count.disabled <= budget) return true;
   // With one or two rings to select the budget is 0: weak would refuse what strong allows.
   return budget === 0 && strong && !pass.compat.weakRingsBelowStrong;
+}
+
+/** The replicas on one host are of too many rings by themselves: then waiting does not help. */
+function tooManyOnOneHost(pass: Pass, storage: StateStorage, n: number): Refusal | null {
+  if (pass.ownNodes.size === 0 || pass.compat.hostNodesUnseen) return null;
+  const own = storage.rings.filter(
+    (ring) => !ring.disabled && ring.nodes.some((m) => m === n || pass.ownNodes.has(m)),
+  );
+  const budget = Math.max(1, pass.mode === 'strong' ? 1 : Math.floor((storage.nToSelect - 1) / 2));
+  if (own.length <= budget) return null;
+  const message = `${own.length} state storage rings have replicas on one host, and ${pass.mode} allows ${budget}; use another mode, or force (an outage)`;
+  return refuse('DISALLOW', 'TooManyOnOneHost', message);
 }
 
 /** Whether this request has a ring of its own already. */

@@ -24,12 +24,40 @@ export function checkMember(pass: Pass, n: number): Refusal | null {
     // The spec accepts the outage; the last copy of several is still not given away.
     return rest.copies === 0 && set.dataMembers > 1 ? lastCopy(pass, set, n) : null;
   }
-  return (
+  const refusal =
     checkCopies(pass, set, n, rest) ??
     checkVotes(pass, set, n, rest) ??
     checkWrites(pass, set, n, rest) ??
-    checkConfig(pass, set, n)
-  );
+    checkConfig(pass, set, n);
+  return refusal === null ? null : (tooManyOnOneHost(pass, set, n) ?? refusal);
+}
+
+/** The members on one host are too many by themselves, with all others well: then waiting does not help. */
+function tooManyOnOneHost(pass: Pass, set: ReplicaSet, n: number): Refusal | null {
+  const own = new Set(set.nodes.filter((m) => m === n || pass.ownNodes.has(m)));
+  if (own.size <= 1) return null;
+  const left = set.spec.members.filter((_, i) => !own.has(set.nodes[i] as number));
+  const voters = left.filter((m) => m.votes === 1);
+  const out = set.voters - voters.length;
+  const strict = pass.mode !== 'weak';
+  const fits =
+    voters.length >= set.majority &&
+    !(strict && out > 1) &&
+    left.some(isElectable) &&
+    acknowledged(set, left);
+  if (fits) return null;
+  const names = [...own].map((m) => name(pass, m)).join(', ');
+  const message = `${names} of ${set.spec.key} go down together: they are on one host, and ${pass.mode} does not allow so many; spread them, use another mode, or force (an outage)`;
+  return refuse('DISALLOW', 'TooManyOnOneHost', message, [
+    { kind: 'replicaSet', set: set.spec.key, out: [] },
+  ]);
+}
+
+function acknowledged(set: ReplicaSet, left: readonly SetMemberSpec[]): boolean {
+  const { writeConcern } = set.spec;
+  if (writeConcern !== 'majority')
+    return left.filter((m) => m.data && m.delayed !== true).length >= writeConcern;
+  return left.filter((m) => m.data && m.votes === 1).length >= Math.min(set.majority, set.dataVoters);
 }
 
 /** A set of one or two voters: any work on a voter means an outage. */
