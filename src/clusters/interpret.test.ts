@@ -39,6 +39,23 @@ test('S1 a secondary is healthy within ten seconds of lag; an unknown lag is not
   expect(healthy(lagging(null))).toEqual([true, true, false]);
 });
 
+test('S1 a member that is to be behind and does not vote is well at its distance; a voter that is behind is not', () => {
+  const delayed = (lagMillis: number, votes: 0 | 1): Observed => {
+    const o = lagging(lagMillis);
+    return changed(o, 0, ({ config }) => ({
+      config: config && {
+        ...config,
+        members: config.members.map((row, i) =>
+          i === 2 ? { ...row, votes, secondaryDelaySecs: 3600 } : row,
+        ),
+      },
+    }));
+  };
+  expect(healthy(delayed(3_600_000, 0))).toEqual([true, true, true]);
+  expect(healthy(delayed(3_611_000, 0))).toEqual([true, true, false]);
+  expect(healthy(delayed(3_600_000, 1))).toEqual([true, true, false]);
+});
+
 test('S1 only PRIMARY and SECONDARY are healthy, whatever lag they report', () => {
   for (const told of ['STARTUP2', 'RECOVERING', 'ROLLBACK', 'REMOVED', 'STARTUP', 'UNKNOWN'] as const) {
     const o = changed(lagging(0), 2, () => ({ state: told as MemberStateName }));

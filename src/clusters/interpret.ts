@@ -2,6 +2,7 @@
  * Judging raw facts. Every "is it healthy?" of planners, guard and status is answered here, with one rule above all:
  * unknown is never healthy.
  */
+import { SECOND } from '../base/units.ts';
 import type {
   ConfigMember,
   DatabaseFacts,
@@ -103,7 +104,13 @@ export function isHealthy(view: MemberView, all: readonly MemberView[]): boolean
   if (state === 'PRIMARY') return view.database?.writablePrimary === true;
   if (state !== 'SECONDARY') return false;
   const lag = lagOf(view, all);
-  return lag !== null && lag <= LAG_LIMIT;
+  return lag !== null && lag <= LAG_LIMIT + delayOf(view, all);
+}
+
+/** A member that is to be behind, and does not vote, is well at its distance; a voter's acknowledgement would come too late. */
+function delayOf(view: MemberView, all: readonly MemberView[]): number {
+  const row = configRowOf(view, all);
+  return row === null || row.votes === 1 ? 0 : (row.secondaryDelaySecs ?? 0) * SECOND;
 }
 
 /**

@@ -96,6 +96,10 @@ export const placeOf = (member: Pick<MemberState, 'index' | 'place'>): number =>
 export const isSubstitute = (state: Pick<State, 'members'>, member: MemberState): boolean =>
   member.replacement !== undefined && state.members.some((m) => m.name === member.replacement?.of);
 
+/** Another is on its way to this one's place. */
+export const isBeingReplaced = (state: Pick<State, 'members'>, member: Pick<MemberState, 'name'>): boolean =>
+  state.members.some((m) => m.replacement?.of === member.name && m.stage !== 'removing');
+
 /**
  * Members that stay, in the order of their places: the order of `spec.memberConfig`. A substitute counts from when the
  * place is free.

@@ -201,6 +201,20 @@ test('A13.6 a change of scale and of settings waits for the end; a changed confi
   expect(set.config.members).toHaveLength(5);
 });
 
+test('A13.3 S2 who is being replaced is not restarted for a change any more; after a cancellation it is', () => {
+  const set = play(replace('orders-1'));
+  while (!set.pass().startsWith('orders-3 join'));
+  set.desired = desired({ generation: 2, mongodConfig: { operationProfiling: { slowOpThresholdMs: 1 } } });
+  expect(run(set).filter((line) => line === 'reload orders-1')).toEqual([]);
+  expect(set.state.members.every((m) => m.activated?.configHash === set.state.goal?.hash)).toBe(true);
+
+  const left = play(replace('orders-1'));
+  while (!left.pass().startsWith('orders-3 join'));
+  left.desired = set.desired;
+  left.requests = [replace('orders-1', { cancelRequested: true })];
+  expect(run(left)).toContain('reload orders-1');
+});
+
 test('A13.7 cancelled before the old one left, only the new one goes; afterwards it is refused and says why', () => {
   const set = play(replace('orders-1'));
   while (!set.pass().startsWith('orders-3 join'));

@@ -12,7 +12,15 @@ import {
 import { LAG_LIMIT, MAX_VOTERS, SECOND_LOOK } from '../limits.ts';
 import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
-import { configRow, isSubstitute, memberHost, placeOf, untouched, wantedMember } from '../topology.ts';
+import {
+  configRow,
+  isBeingReplaced,
+  isSubstitute,
+  memberHost,
+  placeOf,
+  untouched,
+  wantedMember,
+} from '../topology.ts';
 import type { Decision, MemberState, Reason, ReplicaSetState, Step } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { heirOf } from './rollout.ts';
@@ -152,7 +160,7 @@ function join({ state }: Scene, members: readonly MemberView[], config: ReplSetC
     (v) =>
       v.member.stage === 'healthy' &&
       // Whose place is taken has no more business in the set.
-      !members.some((other) => other.member.replacement?.of === v.member.name) &&
+      !isBeingReplaced(state, v.member) &&
       // One that a forced reconfiguration left out knows so, and comes back like a new one (QRM-03).
       (v.database?.initiated === false || stateOf(v) === 'REMOVED') &&
       rowOf(config, v.member) === undefined,
@@ -333,7 +341,7 @@ export const planRetirement: Planner = (scene) => {
   // One whose place is not taken yet is kept: the vote that takes it proves that a majority knows it is out (S4).
   const left = retired
     .filter((m) => scene.observed.hosts.some((h) => h.name === m.host && h.connected))
-    .filter((m) => !members.some((other) => other.replacement?.of === m.name));
+    .filter((m) => !isBeingReplaced(scene.state, m));
   const decisions = [...leaving, ...left]
     .filter((m) => pendingOf(scene.state, m.name) === null && isOut(scene, m))
     .flatMap((member) => takeDown(scene, member, left.includes(member) ? 'Replacing' : 'ScaleDown'));

@@ -20,7 +20,7 @@ import {
 import { LAG_LIMIT } from '../limits.ts';
 import { goalHash, restartToken } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
-import { type Group, groupsOf, memberHost } from '../topology.ts';
+import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.ts';
 import type { Decision, MemberState, Reason, Step } from '../types.ts';
 import { majorStep } from '../versions.ts';
 import {
@@ -75,6 +75,8 @@ export function needOf(scene: Scene, member: MemberState): Need {
   if (member.activated === null || member.stage === 'planned' || member.stage === 'imported') return null;
   const view = scene.all.find((v) => v.member.name === member.name);
   if (view !== undefined && isNewcomer(view, scene.all)) return null;
+  // Nobody is taken down for something it will not live to see (A13.3).
+  if (isBeingReplaced(scene.state, member)) return null;
   if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
   if (member.activated.restartToken !== restartToken(scene.state, member)) return 'reload';
   const { goal } = scene.state;

@@ -18,10 +18,13 @@ export const oneAtATime: Checker = (stage) => {
     if (open === undefined) return;
     const primary = primaryOf(world, uid);
     const members = membersOf(world, uid);
+    const quorum = quorumOf(world, uid);
     for (const [id, { old }] of open) {
       const member = members.find(({ record }) => record.id === id);
       const back = member?.mongod !== old && isHealthy(member?.mongod ?? null, primary);
-      if (member === undefined || back) open.delete(id);
+      // Who has left the set meanwhile is missed by nobody.
+      const left = quorum !== null && !quorum.voters.includes(old.host);
+      if (member === undefined || back || left) open.delete(id);
     }
   };
   return {
