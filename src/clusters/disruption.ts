@@ -25,7 +25,9 @@ export function disruptionsOf(
     case 'upgrade':
       return [strong(step.member, `restart with ${step.version}`)];
     case 'stepDown':
-      return [strong(step.member, 'hands over; writes pause for an election')];
+      return changesPlaces(step.replicaSet, state, observed)
+        ? []
+        : [strong(step.member, 'hands over; writes pause for an election')];
     case 'reconfig':
       return leaving(step, state, observed).map((member) => strong(member, 'leaves the set'));
     case 'deleteRuntime':
@@ -38,6 +40,16 @@ export function disruptionsOf(
 }
 
 const strong = (member: string, why: string): Disruption => ({ member, why, mode: 'strong' });
+
+/**
+ * The only member of a set is being replaced (A13.3): for a moment there are two voters, of which nobody can be spared.
+ * Nothing goes down: the old one serves until the new one does, and leaves by a configuration that both accept.
+ */
+function changesPlaces(set: string, state: State, observed: Observed): boolean {
+  const members = views(state, observed).filter((v) => v.member.replicaSet === set);
+  const voters = configOf(members)?.members.filter((row) => row.votes === 1) ?? [];
+  return voters.length <= 2 && members.some((v) => v.member.replacement !== undefined);
+}
 
 /** A deletion asks nobody: there is nothing left to be kept available. One that left its set serves nobody any more. */
 function isSuspension(member: string, state: State, desired: Desired): boolean {
@@ -52,6 +64,7 @@ function leaving(
   state: State,
   observed: Observed,
 ): readonly string[] {
+  if (changesPlaces(step.replicaSet, state, observed)) return [];
   const members = views(state, observed).filter((v) => v.member.replicaSet === step.replicaSet);
   const stay = new Set(step.config.members.map((row) => row.host));
   const gone = new Set(
