@@ -129,6 +129,28 @@ test('A13.3 A13.7 a member on a host that never comes back is replaced; what it 
   expect(set.state.retired).toBeUndefined();
 });
 
+test('A13.3 L1 of five two hosts are lost: both members are replaced, one after the other, and other operations go on', () => {
+  const set = play(replace('orders-3'), desired({}, 5), hostsUpTo(8));
+  set.lose('db4');
+  set.lose('db5');
+  const second = { ...replace('orders-4'), uid: 'op-2', name: 'second' };
+  const restart: OperationRequest = {
+    ...second,
+    uid: 'op-3',
+    spec: { type: 'Restart', ...ref, members: [] },
+  };
+  set.requests = [...set.requests, second, restart];
+  run(set, 90);
+  expect(set.state.ended.map((e) => [e.uid, e.state])).toEqual([
+    ['op-1', 'Succeeded'],
+    ['op-2', 'Succeeded'],
+    ['op-3', 'Succeeded'],
+  ]);
+  expect(set.state.ended[2]?.completed).toHaveLength(5);
+  expect(set.state.retired?.map((m) => m.name)).toEqual(['orders-3', 'orders-4']);
+  expect(set.pass()).toBe('converged');
+});
+
 test('A13.3 S4 a host whose document was deleted never comes back: what was left there is forgotten, not deleted', () => {
   const set = play(replace('orders-2'));
   set.lose('db3');
