@@ -136,14 +136,18 @@ export class Credentials {
     const current = await this.#secrets.get(memberCertificateSecret(uid, member.name));
     const used = member.activated?.certificate?.fingerprint ?? null;
     const again = current !== null && successor && (used === null || fingerprintOf(current) === used);
-    if (current !== null && !again && this.#isGood(current, names, now)) return this.#given(current, false);
+    const good = current !== null && !again && this.#isGood(current, names, now);
+    if (good && !successor) return this.#given(current, false);
+    const staged = await this.#secrets.get(stagedCertificateSecret(uid, member.name));
+    // Somebody died between the two halves of taking the old one's place: what is left of it is put in order too.
+    if (good) return this.#given(current, staged !== null);
     if (current === null) {
       const first = await this.#issue(desired, uid, member, names);
       await this.#secrets.put(memberCertificateSecret(uid, member.name), first);
       return this.#given(first, false);
     }
-    const staged = await this.#secrets.get(stagedCertificateSecret(uid, member.name));
-    if (staged !== null && this.#isGood(staged, names, now)) return this.#given(staged, true);
+    const other = staged !== null && fingerprintOf(staged) !== used;
+    if (other && this.#isGood(staged, names, now)) return this.#given(staged, true);
     const next = await this.#issue(desired, uid, member, names);
     await this.#secrets.put(stagedCertificateSecret(uid, member.name), next);
     return this.#given(next, true);

@@ -53,6 +53,8 @@ interface Runtime {
   readonly volume: Volume;
   deployed: string | null;
   snapshot: MemberSnapshot | null;
+  /** The snapshot its process runs with: another than it was given while it has not taken its certificates. */
+  runs: MemberSnapshot | null;
   up: boolean;
 }
 interface Machine {
@@ -178,7 +180,7 @@ export class FakeFleet implements Agents {
       observedAt: this.#clock.now(),
       facts: {
         serviceId,
-        configVersion: runtime.snapshot?.configVersion ?? 0,
+        configVersion: runtime.runs?.configVersion ?? 0,
         configError: null,
         process: isUp(runtime) ? { kind: 'running', pid: 1, since, adopted: false } : { kind: 'absent' },
         database: isUp(runtime) ? this.#database(runtime) : null,
@@ -231,8 +233,7 @@ export class FakeFleet implements Agents {
         })) ?? [],
       config: data.config,
       initialSyncPercent: null,
-      authenticated:
-        users.size === 0 ? null : monitor?.password === runtime.snapshot?.monitor.password.reveal(),
+      authenticated: users.size === 0 ? null : agentPasswords(runtime).includes(monitor?.password ?? ''),
       usersExist: users.size > 0,
     };
   }
@@ -267,6 +268,10 @@ export class FakeFleet implements Agents {
       const runtime = this.#runtime(target);
       this.snapshots.push(snapshot);
       this.done.push(what);
+      const { runs } = runtime;
+      const pem = snapshot.certificatePem.reveal();
+      const other = runs !== null && (runs.certificatePem.reveal() !== pem || runs.caPem !== snapshot.caPem);
+      if (!other || !snapshot.certificatesOnline) runtime.runs = snapshot;
       runtime.snapshot = snapshot;
       runtime.up = true;
       this.#changed(target.host, runtime);
@@ -320,6 +325,11 @@ export class FakeFleet implements Agents {
           return refused(18, 'AuthenticationFailed', 'credentials');
         for (const peer of this.runtimes)
           if (peer.owner.clusterUid === runtime.owner.clusterUid) peer.volume.data.fcv = command.version;
+        return done;
+      case 'rotateCertificates':
+        if (!loginWorks(this.#primaryData(runtime).users, command.as))
+          return refused(18, 'AuthenticationFailed', 'credentials');
+        runtime.runs = runtime.snapshot;
         return done;
       case 'verifyLogin':
         return loginWorks(this.#primaryData(runtime).users, command.as)
@@ -407,6 +417,7 @@ export class FakeFleet implements Agents {
       volume,
       deployed: null,
       snapshot: null,
+      runs: null,
       up: false,
     });
     return succeeded({ serviceId: id, volumeId: volume.id, host, address: spec.address, port });
@@ -518,3 +529,7 @@ function loginWorks(
 ): boolean {
   return users.get(`${login.db}.${login.user}`)?.password === login.password.reveal();
 }
+
+/** What the agent of a member tries to log in with. */
+export const agentPasswords = ({ snapshot }: Runtime): readonly string[] =>
+  [snapshot?.monitor, snapshot?.nextMonitor].flatMap((login) => login?.password.reveal() ?? []);
