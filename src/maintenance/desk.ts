@@ -521,6 +521,8 @@ export class Desk {
   /** Somebody tells of an outage; it counts from then on, whatever it does to availability. */
   announce(announcement: Announcement): void {
     this.#announcements = [...this.#announcements, announcement];
+    for (const { duration } of announcement.actions)
+      this.#earliest = Math.min(this.#earliest, announcement.from + (duration ?? DEFAULT_DURATION) + 1);
   }
 
   withdraw(id: string): void {
@@ -553,6 +555,9 @@ export class Desk {
       a.actions.some((action) => a.from + (action.duration ?? DEFAULT_DURATION) >= now),
     );
     this.#earliest = Number.POSITIVE_INFINITY;
+    for (const a of this.#announcements)
+      for (const { duration } of a.actions)
+        this.#earliest = Math.min(this.#earliest, a.from + (duration ?? DEFAULT_DURATION) + 1);
     for (const entry of [...this.#entries.values()]) this.#expireEntry(entry, now);
   }
 

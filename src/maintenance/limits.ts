@@ -1,5 +1,5 @@
 /** Numbers of this room, each with its reason. */
-import { MINUTE, type Millis } from '../base/units.ts';
+import { MINUTE, type Millis, SECOND } from '../base/units.ts';
 
 /** How long a component is locked when neither action nor request says so (CMS: DefaultPermissionDuration). */
 export const DEFAULT_DURATION: Millis = 5 * MINUTE;
@@ -7,6 +7,11 @@ export const DEFAULT_DURATION: Millis = 5 * MINUTE;
 export const DEFAULT_RETRY: Millis = 5 * MINUTE;
 /** A State Storage replica takes part fully only some time after its start. */
 export const RING_SETTLE: Millis = 2 * MINUTE;
+/**
+ * What is known of a member follows its process by moments. So long after a task has given it back it is not believed to be
+ * well: whoever comes next might see it as it was before it was worked on (ROL-06).
+ */
+export const MEMBER_SETTLE: Millis = 5 * SECOND;
 /** Unavailable nodes of a database or cluster in percent (C4.1); 10 % blocked clusters of eight nodes. */
 export const DEFAULT_LIMIT_PERCENT = 13;
 /** Names in one sentence; more help nobody. */

@@ -3,6 +3,7 @@ import { admitMember, type MemberAsk, releaseMember } from './admit.ts';
 import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec, NodeState, ReplicaSetSpec } from './fleetSpec.ts';
+import { completeActions, createTask, refreshTask, type TaskSpec } from './tasks.ts';
 import type { Action, Mode } from './types.ts';
 
 const MINUTE = 60_000;
@@ -303,4 +304,25 @@ test('C1.2 a host that can never be granted in a mode is refused at once, and ho
   ]);
   desk.complete('u-p-1');
   expect(admitMember(desk, member('a/0', 'a-0', 5), 0).kind).toBe('granted');
+});
+
+test('ROL-06 a member counts as out for some seconds after its work: what is known of it may be from before', () => {
+  const desk = new Desk(new Fleet(set('a', 'uuu')));
+  const task: TaskSpec = {
+    uid: 'roll',
+    owner: 'eve',
+    description: '',
+    mode: 'strong',
+    priority: 0,
+    dryRun: false,
+    maxInFlight: 1,
+    groups: [[host('h0')], [host('h1')]],
+  };
+  createTask(desk, task, 0);
+  completeActions(desk, ['eve-p-1'], 1_000);
+  const soon = refreshTask(desk, 'roll', 2_000);
+  expect(soon.groups[0]?.[0]?.details).toContain('a-0 (out of service until 1970-01-01T00:00:06Z');
+  expect(soon.retryAfter).toBe(6_000);
+  expect(refreshTask(desk, 'roll', 6_001).groups[0]?.[0]?.status).toBe('PERFORMED');
+  expect(desk.announcements()).toEqual([]);
 });
