@@ -29,3 +29,19 @@ test('A13.3 S13 the replacement of a member asks for its leave', () => {
 test('A13.3 L1 the replacement of the only member asks for nothing: two voters could spare nobody, and nothing goes down', () => {
   expect(askedFor(1)).toEqual([]);
 });
+
+test('A6.4 L1 a set that shrinks to one member asks for nothing at its last step', () => {
+  const set = new Play(desired());
+  set.toTheEnd();
+  set.desired = desired({ generation: 2 }, 1);
+  const asked: string[] = [];
+  for (let pass = 0; pass < 60 && set.config.members.length > 1; pass++) {
+    const reading = set.reading();
+    for (const step of plan(reading, set.desired, set.state, set.now).act?.steps ?? [])
+      if (set.config.members.length === 2)
+        asked.push(...disruptionsOf(step, set.state, reading, set.desired).map((d) => d.why));
+    set.pass();
+  }
+  expect(set.config.members.length).toBe(1);
+  expect(asked).toEqual([]);
+});

@@ -42,13 +42,16 @@ export function disruptionsOf(
 const strong = (member: string, why: string): Disruption => ({ member, why, mode: 'strong' });
 
 /**
- * The only member of a set is being replaced (A13.3): for a moment there are two voters, of which nobody can be spared.
- * Nothing goes down: the old one serves until the new one does, and leaves by a configuration that both accept.
+ * A set of two voters can spare nobody, and yet one has to go where the only member is being replaced (A13.3) or a set
+ * shrinks to one (A6.4). Nothing goes down: the old one serves until the other does, and leaves by a configuration that
+ * both accept.
  */
 function changesPlaces(set: string, state: State, observed: Observed): boolean {
   const members = views(state, observed).filter((v) => v.member.replicaSet === set);
   const voters = configOf(members)?.members.filter((row) => row.votes === 1) ?? [];
-  return voters.length <= 2 && members.some((v) => v.member.replacement !== undefined);
+  const leaves = (v: (typeof members)[number]): boolean =>
+    v.member.replacement !== undefined || v.member.stage === 'removing';
+  return voters.length <= 2 && members.some(leaves);
 }
 
 /** A deletion asks nobody: there is nothing left to be kept available. One that left its set serves nobody any more. */
