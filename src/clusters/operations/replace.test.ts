@@ -3,6 +3,7 @@ import { desired, host } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
+import { preview } from '../preview.ts';
 import { configServerList } from '../snapshotInputs.ts';
 import { withFailure, withMember } from '../state.ts';
 import type { Desired, DesiredMember, MemberState, ObservedHost, OperationRequest } from '../types.ts';
@@ -235,6 +236,24 @@ test('A13.3 S2 who is being replaced is not restarted for a change any more; aft
   left.desired = set.desired;
   left.requests = [replace('orders-1', { cancelRequested: true })];
   expect(run(left)).toContain('reload orders-1');
+});
+
+test('A13.3 its plan is what then happens: a secondary, a primary, an only member, one of seven, one on a lost host', () => {
+  const cases = [
+    ['orders-1', 3, null],
+    ['orders-0', 3, null],
+    ['orders-0', 1, null],
+    ['orders-3', 7, null],
+    ['orders-2', 3, 'db3'],
+  ] as const;
+  for (const [member, size, lost] of cases) {
+    const set = play(replace(member), desired({}, size), hostsUpTo(size + 1));
+    if (lost !== null) set.lose(lost);
+    const { steps, converges } = preview(set.reading(), set.desired, set.state, set.now);
+    const planned = steps.map((s) => (s.verb === 'reconfig' ? s.detail : `${s.verb} ${member}`));
+    const done = run(set).map((line) => line.replace(/^(\w+) orders-\d$/, `$1 ${member}`));
+    expect([converges, planned]).toEqual([true, done]);
+  }
 });
 
 test('A13.7 cancelled before the old one left, only the new one goes; afterwards it is refused and says why', () => {
