@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { secret } from '../base/secret.ts';
 import { DAY, type Millis } from '../base/units.ts';
+import { CERTIFICATE_RENEWAL } from '../clusters/index.ts';
 import type { CertificateAuthority, CertificateRequest, Clock, IssuedCertificate } from '../engine/ports.ts';
 import { CANARY } from './secrets.ts';
 
@@ -14,15 +15,19 @@ const LIFE: Millis = 365 * DAY;
 /** Numbers of certificates are the installation's, not a process's. */
 export interface Serials {
   next: number;
+  /** Certificates that are issued now are renewed after this time already; null: they live as long as was asked for. */
+  shortLife: Millis | null;
   /** End of life by fingerprint, for agents. */
   readonly ends: Map<string, Millis>;
 }
-export const newSerials = (): Serials => ({ next: 1, ends: new Map() });
+export const newSerials = (): Serials => ({ next: 1, shortLife: null, ends: new Map() });
 
 /** See the head of this file. */
 export function worldAuthority(clock: Clock, serials: Serials): CertificateAuthority {
   const issue = async (request: CertificateRequest): Promise<IssuedCertificate> => {
-    const notAfter = Math.floor((clock.now() + (request.validForMillis ?? LIFE)) / 1000) * 1000;
+    const { shortLife } = serials;
+    const life = shortLife === null ? (request.validForMillis ?? LIFE) : CERTIFICATE_RENEWAL + shortLife;
+    const notAfter = Math.floor((clock.now() + life) / 1000) * 1000;
     const der = certificate(request, serials.next++, clock.now() - 300_000, notAfter);
     const certificatePem = pem('CERTIFICATE', der);
     const fingerprint = createHash('sha256').update(der).digest('hex');

@@ -1,4 +1,6 @@
 /** A control plane process without its faces: the production engine, provider and platform over this world. */
+
+import { Authority, FLEET_KINDS, InformerFleet } from '../authority/index.ts';
 import type { Rng } from '../base/rng.ts';
 import type { Millis } from '../base/units.ts';
 import { Engine } from '../engine/engine.ts';
@@ -105,7 +107,10 @@ export class ControlPlane {
     const secrets = new WorldSecrets(store, installation.makes);
     const agents = mutation.agents?.(channel) ?? channel;
     const holder = `${this.name}/${this.lives}`;
-    const engine = new Engine({ store, clock, log, holder, kinds: PROVIDER_KINDS });
+    const kinds = [...new Set<string>([...PROVIDER_KINDS, ...FLEET_KINDS])];
+    const engine = new Engine({ store, clock, log, holder, kinds });
+    const source = new InformerFleet(engine.informer, agents);
+    const gate = new Authority({ store, clock, log, source });
     const provider = addProvider({
       engine,
       store,
@@ -117,13 +122,17 @@ export class ControlPlane {
       log,
       installation: 'world',
       agentVersion: '0',
+      gate,
     });
     this.provider = provider;
     mutation.provider?.(provider.provider);
     this.#options.born(this, provider.provider);
     timeline.promised = true;
     // A process that cannot open its store ends, and whoever looks after it starts it again.
-    engine.open().catch(() => this.kill('it could not open'));
+    gate
+      .open()
+      .then(() => engine.open())
+      .catch(() => this.kill('it could not open'));
   }
 
   /** The process stands still, as one that swaps or is being moved: nothing reaches it until then; then all does. */

@@ -17,7 +17,36 @@ export type EditKind =
   | { readonly kind: 'config'; readonly value: number; readonly bad: boolean }
   | { readonly kind: 'tls'; readonly mode: ClusterPlan['tlsMode'] }
   | { readonly kind: 'memory'; readonly gib: number }
-  | { readonly kind: 'version'; readonly version: string };
+  | { readonly kind: 'version'; readonly version: string }
+  | {
+      readonly kind: 'operation';
+      readonly name: string;
+      readonly type: AskedFor;
+      /** Which of the members there are then, where it is about one. */
+      readonly which: number;
+    }
+  | { readonly kind: 'cancel'; readonly name: string }
+  | { readonly kind: 'memberConfig'; readonly rows: readonly Tuning[] };
+
+/** What is set for single members: nothing, or one way of being special. */
+type Tuning = 'usual' | 'preferred' | 'tagged' | 'hidden' | 'last' | 'voteless';
+const MILD: readonly Tuning[] = ['usual', 'usual', 'preferred', 'tagged'];
+/** One of a set at most: with more of them nobody could be spared. */
+const SPECIAL: readonly Tuning[] = ['hidden', 'last', 'voteless'];
+
+/** Operations that people ask for. */
+const ASKED_FOR = [
+  'Restart',
+  'RestartOne',
+  'Replace',
+  'Move',
+  'RotateTLS',
+  'RotateUsers',
+  'RaiseFCV',
+  'Suspend',
+  'Resume',
+] as const;
+type AskedFor = (typeof ASKED_FOR)[number];
 
 export type Edit = EditKind & { readonly at: Millis; readonly cluster: string };
 
@@ -37,6 +66,49 @@ export function drawEdits(rng: Rng, clusters: readonly ClusterPlan[], calmAt: Mi
     }
   }
   return edits.sort((a, b) => a.at - b.at);
+}
+
+/** Draws what is asked for once, and what of it is cancelled. */
+export function drawOperations(rng: Rng, clusters: readonly ClusterPlan[], calmAt: Millis): readonly Edit[] {
+  const edits: Edit[] = [];
+  for (const { name: cluster, createdAt } of clusters) {
+    const count = rng.chance(0.45) ? 1 + rng.below(3) : 0;
+    for (let index = 0; index < count; index++) {
+      const name = `${cluster}-op${index}`;
+      const at = Math.min(calmAt - 200, createdAt + rng.below(calmAt));
+      edits.push({
+        kind: 'operation',
+        cluster,
+        at,
+        name,
+        type: rng.pick(ASKED_FOR),
+        which: rng.below(7),
+      });
+      if (rng.chance(0.2))
+        edits.push({
+          kind: 'cancel',
+          cluster,
+          name,
+          at: Math.min(calmAt - 100, at + rng.below(15 * SECOND)),
+        });
+    }
+  }
+  return edits;
+}
+
+/** Draws what is set for single members. */
+export function drawTunings(rng: Rng, clusters: readonly ClusterPlan[], calmAt: Millis): readonly Edit[] {
+  return clusters.flatMap(({ name: cluster, createdAt, members }): readonly Edit[] => {
+    if (members < 3 || !rng.chance(0.3)) return [];
+    const draw = (): Edit => {
+      const rows = Array.from({ length: members }, () => rng.pick(MILD));
+      const special = rng.pick(SPECIAL);
+      if (special !== 'voteless' || members > 3) rows[rng.below(members)] = special;
+      const at = Math.min(calmAt - 300, createdAt + rng.below(calmAt));
+      return { kind: 'memberConfig', cluster, at, rows };
+    };
+    return rng.chance(0.4) ? [draw(), draw()] : [draw()];
+  });
 }
 
 function drawOne(

@@ -27,14 +27,16 @@ export type FaultKind =
   | { readonly kind: 'feedBreaks'; readonly plane: number }
   | { readonly kind: 'stepDowns'; readonly cluster: string; readonly times: number }
   | { readonly kind: 'meddle'; readonly cluster: string; readonly how: Meddling }
-  | { readonly kind: 'copies'; readonly millis: Millis };
+  | { readonly kind: 'copies'; readonly millis: Millis }
+  | { readonly kind: 'shortCertificates'; readonly millis: Millis; readonly life: Millis };
 export type Meddling =
   | 'dropMonitor'
   | 'changeBackup'
   | 'dropRole'
   | 'changeAdmin'
   | 'dropAppUser'
-  | 'priorities';
+  | 'priorities'
+  | 'votes';
 export type Fault = FaultKind & { readonly at: Millis };
 
 /** Chances of small misfortunes, each on its own in many calls. */
@@ -77,7 +79,7 @@ export function drawRates(rng: Rng): Rates {
     storeAnswerLost: maybe(0.15, 0.1),
     storeSlow: maybe(0.2, 0.3),
     deaths: maybe(0.35, 1),
-    ambushes: maybe(0.25, 1),
+    ambushes: maybe(0.4, 1),
   };
 }
 
@@ -114,6 +116,7 @@ export const KINDS: readonly FaultKind['kind'][] = [
   'stepDowns',
   'meddle',
   'copies',
+  'shortCertificates',
 ];
 
 function shuffled<T>(rng: Rng, items: readonly T[]): readonly T[] {
@@ -171,10 +174,13 @@ function drawOne(rng: Rng, kind: FaultKind['kind'], context: FaultContext): Faul
         'changeAdmin',
         'dropAppUser',
         'priorities',
+        'votes',
       ];
       return { kind, cluster, how: rng.pick(all) };
     }
     case 'copies':
       return { kind, millis };
+    case 'shortCertificates':
+      return { kind, millis, life: 2 * SECOND + rng.below(40 * SECOND) };
   }
 }

@@ -5,11 +5,12 @@ import { unsupportedFeatures } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import { type MongoDBSpec, validate } from '../model/index.ts';
 import { CLUSTER_FINALIZER, namedSecret, USER_FINALIZER } from '../provider/index.ts';
+import { CANCEL_ANNOTATION, OPERATION_FINALIZER, OPERATION_TARGET_LABEL } from '../provider/names.ts';
 import type { Edit } from './edits.ts';
 import type { ClusterPlan } from './scenario.ts';
 import { CANARY, WorldSecrets } from './secrets.ts';
 import { BAD_OPTION } from './supervisor.ts';
-import { clusterNamed, objectsOf } from './truth.ts';
+import { clusterNamed, membersOf, objectsOf } from './truth.ts';
 import type { World } from './world.ts';
 
 type Loose = Readonly<Record<string, unknown>>;
@@ -35,7 +36,8 @@ export class People {
   }
 
   edit(edit: Edit, plan: ClusterPlan): void {
-    this.#try(edit.cluster, edit.kind, () => this.#edit(edit, plan));
+    const what = edit.kind === 'operation' ? edit.type : edit.kind;
+    this.#try(edit.cluster, what, () => this.#edit(edit, plan));
   }
 
   #edit(edit: Edit, plan: ClusterPlan): Promise<unknown> {
@@ -71,6 +73,46 @@ export class People {
         return this.#change(cluster, { resources: { memory: `${edit.gib}Gi` } });
       case 'version':
         return this.#change(cluster, { version: edit.version });
+      case 'memberConfig':
+        return this.#change(cluster, { memberConfig: edit.rows.map((row) => TUNED[row]) });
+      case 'operation':
+        return this.#ask(cluster, edit);
+      case 'cancel':
+        return this.#world.people.update(key('Operation', edit.name), {
+          annotations: { [CANCEL_ANNOTATION]: 'somebody' },
+        });
+    }
+  }
+
+  /** As the API stores it: it cannot know whether it will be refused. */
+  async #ask(name: string, edit: Extract<Edit, { kind: 'operation' }>): Promise<void> {
+    const object = clusterNamed(this.#world, name);
+    if (object === null || object.metadata.deletionTimestamp !== null) throw new BelayError('NotFound', name);
+    const spec = { mongodbResourceRef: { name }, ...this.#operation(object.metadata.uid, edit) };
+    const document = { apiVersion: 'belay.dev/v1', kind: 'Operation', metadata: { name: edit.name }, spec };
+    const checked = validate(document, { readOnlyKinds: true });
+    if (checked.object === undefined) throw new BelayError('Invalid', `${checked.problems[0]?.message}`);
+    await this.#world.people.create({
+      kind: 'Operation',
+      namespace: 'default',
+      name: edit.name,
+      spec: checked.object.spec,
+      labels: { [OPERATION_TARGET_LABEL]: name },
+      finalizers: [OPERATION_FINALIZER],
+    });
+  }
+
+  #operation(uid: string, { type, which }: Extract<Edit, { kind: 'operation' }>): Loose {
+    const names = membersOf(this.#world, uid).flatMap(({ record }) => record.owner?.member ?? []);
+    const member = names.sort()[which % Math.max(1, names.length)] ?? 'nobody-0';
+    switch (type) {
+      case 'RestartOne':
+        return { type: 'Restart', members: [member] };
+      case 'Replace':
+      case 'Move':
+        return { type, member };
+      default:
+        return { type };
     }
   }
 
@@ -151,6 +193,16 @@ function clusterSpec(plan: ClusterPlan): Loose {
     ...(plan.hosts === null ? {} : { placement: { hosts: plan.hosts } }),
   };
 }
+
+/** Admission refuses what leaves no member that could be primary, or an even number of votes where it minds. */
+const TUNED: Readonly<Record<Extract<Edit, { kind: 'memberConfig' }>['rows'][number], Loose>> = {
+  usual: {},
+  preferred: { priority: 5 },
+  hidden: { hidden: true, priority: 0 },
+  voteless: { votes: 0, priority: 0 },
+  tagged: { tags: { zone: 'a' } },
+  last: { priority: 0 },
+};
 
 const config = (value: number, bad: boolean): Loose => ({
   operationProfiling: { slowOpThresholdMs: 100 * value },

@@ -5,6 +5,8 @@
  */
 import { MINUTE, type Millis, SECOND } from '../base/units.ts';
 import type { StoredObject } from '../engine/ports.ts';
+import type { Operation } from '../model/index.ts';
+import { hasEnded } from '../provider/operationObjects.ts';
 import { CHECKERS } from './checkers/index.ts';
 import { Client } from './client.ts';
 import { excused } from './excuses.ts';
@@ -17,7 +19,7 @@ import { drawScenario, type Scenario } from './scenario.ts';
 import type { Stage } from './stage.ts';
 import { Storm } from './storm.ts';
 import { BEGIN } from './timeline.ts';
-import { clusterNamed, membersOf, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
+import { clusterNamed, membersOf, membersWanted, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
 import { differs } from './wanted.ts';
 import { World } from './world.ts';
 
@@ -135,9 +137,15 @@ class Run {
 
   #noteWishes(): void {
     const { downAsked } = this.stage;
+    const { now } = this.#world.timeline;
     for (const object of objectsOf(this.#world, 'MongoDB')) {
       const { uid, deletionTimestamp } = object.metadata;
-      if (deletionTimestamp !== null || specOf(object).suspend) downAsked.set(uid, this.#world.timeline.now);
+      if (deletionTimestamp !== null || specOf(object).suspend) downAsked.set(uid, now);
+    }
+    for (const operation of objectsOf(this.#world, 'Operation')) {
+      const { type, mongodbResourceRef } = operation.spec as Operation['spec'];
+      const uid = clusterNamed(this.#world, mongodbResourceRef.name)?.metadata.uid;
+      if (type === 'Suspend' && uid !== undefined && !hasEnded(operation)) downAsked.set(uid, now);
     }
   }
 
@@ -190,6 +198,24 @@ class Run {
     for (const object of objectsOf(this.#world, 'MongoDB')) {
       const why = this.#unsettledCluster(object);
       if (why !== null) return `${object.metadata.name} ${why}`;
+    }
+    return this.#unsettledOperation();
+  }
+
+  /** Operations end, unless their cluster is blocked or at rest: then they wait and say for what. */
+  #unsettledOperation(): string | null {
+    for (const operation of objectsOf(this.#world, 'Operation')) {
+      if (hasEnded(operation)) continue;
+      const { mongodbResourceRef } = operation.spec as Operation['spec'];
+      const cluster = clusterNamed(this.#world, mongodbResourceRef.name);
+      const status = operation.status as Operation['status'];
+      if (cluster === null) return `operation ${operation.metadata.name} has no cluster any more`;
+      const rests = statusOf(cluster)?.phase === 'Suspended' || blockOf(cluster) !== null;
+      // One that stands before another one waits with it.
+      const alone =
+        membersWanted(cluster) === 1 && /only member|was asked for before/.test(status?.message ?? '');
+      if ((rests || alone) && status?.message) continue;
+      return `operation ${operation.metadata.name} is ${status?.state}: ${status?.message}`;
     }
     return null;
   }
@@ -280,7 +306,11 @@ class Run {
   #settledAt(): Millis {
     const { people, storm } = this.stage;
     const passwords = storm.meddled.size > 0 || people.wishes.some(({ what }) => what === 'password');
-    return this.#lastWish + (passwords ? SETTLING_PASSWORDS : SETTLING);
+    const noticed = this.#lastWish + (passwords ? SETTLING_PASSWORDS : SETTLING);
+    const renewed = this.stage.scenario.faults.map((fault) =>
+      fault.kind === 'shortCertificates' ? BEGIN + fault.at + fault.millis + fault.life + SETTLING : 0,
+    );
+    return Math.max(noticed, ...renewed);
   }
 
   #shown(): string {

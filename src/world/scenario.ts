@@ -2,7 +2,7 @@
 import type { Rng } from '../base/rng.ts';
 import { makeRng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
-import { drawEdits, type Edit } from './edits.ts';
+import { drawEdits, drawOperations, drawTunings, type Edit } from './edits.ts';
 import { drawFaults, drawRates, type Fault, type Rates } from './faults.ts';
 
 export const NEWEST = '8.0.32-14';
@@ -49,7 +49,10 @@ export function drawScenario(seed: number): Scenario {
   );
   const calmAt = 15 * SECOND + rng.below(40 * SECOND);
   const planes = rng.chance(0.3) ? 2 : 1;
-  const edits = drawEdits(rng.fork('edits'), clusters, calmAt);
+  const wanted = drawEdits(rng.fork('edits'), clusters, calmAt);
+  const asked = drawOperations(rng.fork('operations'), clusters, calmAt);
+  const tuned = drawTunings(rng.fork('tunings'), clusters, calmAt);
+  const edits = [...wanted, ...asked, ...tuned].sort((a, b) => a.at - b.at);
   const moments = [...clusters.map((cluster) => cluster.createdAt), ...edits.map((edit) => edit.at)];
   const context = { hosts: names, clusters: clusters.map((c) => c.name), planes, calmAt, moments };
   const faults = drawFaults(rng.fork('faults'), context);

@@ -1,12 +1,14 @@
 /** The weather of a scenario: its faults when they are due, its small misfortunes while they last; then calm. */
 import type { Rng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
+import type { ReplSetConfig } from '../clusters/index.ts';
 import type { Batch, HostOperation, JournalIntent } from '../engine/ports.ts';
 import type { Fate as RequestFate } from './channel.ts';
 import type { ControlPlane } from './controlPlane.ts';
 import type { Fault, Meddling, Rates } from './faults.ts';
 import { foreignVolume } from './foreign.ts';
 import type { Machine } from './machine.ts';
+import type { Mongod } from './mongod.ts';
 import { plainConfig } from './observer.ts';
 import type { Fate as OperationFate } from './operations.ts';
 import type { StoreFate } from './storeDoor.ts';
@@ -177,6 +179,12 @@ export class Storm implements Weather {
         if (plane !== undefined) plane.skew += fault.by;
         return;
       }
+      case 'shortCertificates':
+        world.installation.serials.shortLife = fault.life;
+        this.#for(fault.millis, () => {
+          world.installation.serials.shortLife = null;
+        });
+        return;
       case 'feedBreaks':
         world.planes[fault.plane]?.breakFeed();
         return;
@@ -304,24 +312,25 @@ export class Storm implements Weather {
       case 'dropRole':
         write({ kind: 'role', role: { role: 'explainRole', db: 'admin', privileges: [], roles: [] } });
         return;
-      case 'priorities': {
-        const { config } = primary.machine;
-        if (config === null) return;
-        const plain = plainConfig(config);
-        const members = plain.members.map((m, i) =>
-          i === 0 ? { ...m, priority: m.priority > 0 ? 2 : 0 } : m,
-        );
-        const settings = { ...config.settings };
-        const document = { ...plain, version: plain.version + 1, members, settings };
-        const options = {
-          force: false,
-          maxTimeMillis: 5000,
-          explicitDefault: false,
-          defaultMode: null,
-          jump: 0,
-        };
-        primary.command({ kind: 'reconfig', document, options }, () => {});
-      }
+      case 'priorities':
+        reconfigure(primary, (m, i) => (i === 0 ? { ...m, priority: m.priority > 0 ? 2 : 0 } : m));
+        return;
+      case 'votes':
+        reconfigure(primary, (m, i) => (i === 1 ? { ...m, priority: 0, votes: 0 } : m));
     }
   }
+}
+
+/** A person changes the set's configuration by hand. */
+function reconfigure(
+  primary: Mongod,
+  change: (row: ReplSetConfig['members'][number], index: number) => ReplSetConfig['members'][number],
+): void {
+  const { config } = primary.machine;
+  if (config === null) return;
+  const plain = plainConfig(config);
+  const members = plain.members.map(change);
+  const document = { ...plain, version: plain.version + 1, members, settings: { ...config.settings } };
+  const options = { force: false, maxTimeMillis: 5000, explicitDefault: false, defaultMode: null, jump: 0 };
+  primary.command({ kind: 'reconfig', document, options }, () => {});
 }

@@ -9,6 +9,7 @@ import { intents } from './intents.ts';
 import { majority } from './majority.ts';
 import { once } from './once.ts';
 import { oneAtATime } from './oneAtATime.ts';
+import { operations } from './operations.ts';
 import { primaryLast } from './primaryLast.ts';
 import { ready } from './ready.ts';
 import { reconfigs } from './reconfigs.ts';
@@ -33,5 +34,6 @@ export const CHECKERS: Readonly<Record<string, Checker>> = {
   S15: ready,
   S16: intents,
   L3: waits,
+  A13: operations,
   WRITES: writes,
 };

@@ -5,6 +5,9 @@
 import type { Checker } from '../stage.ts';
 import { clusterByUid, configOf } from '../truth.ts';
 
+/** Wishes after which a member goes and its volume with it. */
+const LEAVES = new Set(['members', 'Replace', 'Move']);
+
 export const volumes: Checker = ({ world, people }) => {
   /** Where each volume's member was reached when it last had a runtime. */
   const addresses = new Map<string, string>();
@@ -35,10 +38,10 @@ export const volumes: Checker = ({ world, people }) => {
       const taken = [...machine.disk.services.values()].some((s) => `${s.address}:${s.port}` === address);
       if (!taken && config?.members.some((m) => m.host === address))
         return fail('its member is in the configuration');
-      const smaller = people.wishes.some(
-        ({ cluster, what }) => what === 'members' && cluster === object.metadata.name,
+      const fewer = people.wishes.some(
+        ({ cluster, what }) => LEAVES.has(what) && cluster === object.metadata.name,
       );
-      if (!smaller) fail('nobody asked for it');
+      if (!fewer) fail('nobody asked for it');
     },
   };
 };

@@ -17,7 +17,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'the guard always agrees',
     caughtBy: ['S1', 'S2', 'S3', 'S4', 'S6', 'S10', 'S11', 'L1'],
     budget: 2000,
-    from: 35,
+    from: 287,
     make: () =>
       brain((provider) => {
         provider.guard = () => null;
@@ -58,7 +58,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a primary is reloaded instead of handing over',
     caughtBy: ['S3', 'S1'],
     budget: 100,
-    from: 22,
+    from: 10,
     make: () =>
       replan((plan, { state }) => {
         const handOver = plan.act?.steps.find((step) => step.kind === 'stepDown');
@@ -86,7 +86,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
   {
     name: 'wipes-suspended',
     bug: 'volumes of a suspended cluster are deleted',
-    caughtBy: ['S4', 'S11', 'WRITES'],
+    caughtBy: ['S4', 'S11', 'WRITES', 'A13'],
     budget: 60,
     from: 13,
     make: () =>
@@ -155,7 +155,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a paused cluster is worked on',
     caughtBy: ['S11', 'L1'],
     budget: 60,
-    from: 51,
+    from: 30,
     make: () =>
       brain((provider) => {
         const { desired } = provider;
@@ -194,7 +194,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a user whose document is gone stays in the database',
     caughtBy: ['L1'],
     budget: 60,
-    from: 46,
+    from: 112,
     make: () =>
       brain((provider) => {
         const { perform } = provider;
@@ -228,7 +228,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'an import whose answer was lost is done anew somewhere else',
     caughtBy: ['S10', 'L1', 'L2'],
     budget: 300,
-    from: 3,
+    from: 14,
     make: () =>
       brain((provider) => {
         const { advance } = provider;

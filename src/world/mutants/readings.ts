@@ -9,7 +9,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
     bug: 'the last reading of a member counts as its present one, however old it is',
     caughtBy: ['S1', 'S2', 'S15', 'L1'],
     budget: 300,
-    from: 35,
+    from: 30,
     make: staleIsHealthy,
   },
   {
@@ -17,7 +17,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
     bug: 'Ready is told of the newest generation though an older one was carried out',
     caughtBy: ['S15', 'L1', 'L4'],
     budget: 60,
-    from: 3,
+    from: 2,
     make: () => {
       const first = new Map<string, unknown>();
       return brain((provider) => {
@@ -38,7 +38,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
     bug: 'a member that fails is called a conflict of ownership',
     caughtBy: ['L1'],
     budget: 60,
-    from: 29,
+    from: 12,
     make: () =>
       replan((plan, { state }) => {
         if (state.members.every(({ stage }) => stage === 'active') || state.phase !== 'running') return plan;

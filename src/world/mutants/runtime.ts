@@ -23,7 +23,7 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'the store takes writes of holders that have lost their lease',
     caughtBy: ['S9'],
     budget: 400,
-    from: 299,
+    from: 334,
     make: () => {
       // The fence is taken off before the store sees it; the write is still told with it.
       return { store: (store) => over(store, { commit: ({ fence: _, ...batch }) => store.commit(batch) }) };
@@ -65,7 +65,7 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'an agent deletes the volume that has the right name',
     caughtBy: ['S4', 'S11'],
     budget: 600,
-    from: 381,
+    from: 211,
     make: () => ({ agentBugs: { volumesByName: true } }),
   },
   {
@@ -81,7 +81,7 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'configurations are forced upon the set',
     caughtBy: ['S5'],
     budget: 100,
-    from: 12,
+    from: 9,
     make: () => ({ agentBugs: { forcesReconfigs: true } }),
   },
   {
