@@ -63,8 +63,6 @@ interface Memory<State, Step extends AnyStep> {
   readonly over: JournalOutcome[];
   /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
   readonly settling: Map<string, Millis>;
-  /** Grants held for this object, by id. */
-  readonly holds: Set<string>;
   /** The last pass wanted something that the gate did not let through. */
   atTheGate: boolean;
 }
@@ -195,8 +193,6 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       others: new Map(),
       over: [],
       settling: new Map(),
-      // What a process before us was granted is given back by us (S14).
-      holds: new Set(this.#options.gate?.holds(`${uid}/`)),
       atTheGate: false,
     };
   }
@@ -236,12 +232,13 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
 
   /** When to look again without looking now: reports are still to come, or nothing changed since nothing was to do. */
   #mayWait(pass: Pass<State, Step>): Millis | null {
-    const { provider, clock } = this.#options;
+    const { provider, clock, gate } = this.#options;
     const { memory, object } = pass;
     const now = clock.now();
     const until = provider.expecting?.(this.#subject(pass)) ?? null;
     if (until !== null && until > now) return until;
     const { rest } = memory;
+    if (gate !== undefined && gate.holds(`${pass.uid}/`).length > 0) return null;
     if (rest === null || this.#steady() >= rest.until || rest.state !== memory.state) return null;
     if (rest.object !== object && askedForMore({ before: rest.object, after: object })) return null;
     memory.rest = { ...rest, object };
@@ -378,7 +375,6 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const asks = new Map(ready.map((step) => [step, provider.disruptions?.(step, observed, subject) ?? []]));
     const asked = [...asks.values()].flat();
     if (gate === undefined || asked.length === 0) return { steps: ready, waits: [], grants: new Map() };
-    for (const { id } of asked) memory.holds.add(id);
     const passed = await passGate(gate, ready, (step) => asks.get(step) ?? [], REQUEUE_PENDING, clock.now());
     memory.atTheGate = passed.waits.length > 0;
     return passed;
@@ -386,20 +382,18 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
 
   /** Grants of work that is over, and wishes for work that is not wanted any more. */
   async #giveBack(
-    { memory }: Pass<State, Step>,
+    { uid }: Pass<State, Step>,
     subject: Subject<Desired, State>,
     observed: Observed,
     ready: readonly Step[],
   ): Promise<void> {
     const { gate, provider } = this.#options;
-    if (gate === undefined || memory.holds.size === 0) return;
+    // Also what a process before us was granted, whenever its grant comes to be known here (S14).
+    const held = gate?.holds(`${uid}/`) ?? [];
+    if (gate === undefined || held.length === 0) return;
     const asked = ready.flatMap((step) => provider.disruptions?.(step, observed, subject) ?? []);
     const kept = new Set([...(provider.underWay?.(subject) ?? []), ...asked.map((ask) => ask.id)]);
-    for (const id of [...memory.holds]) {
-      if (kept.has(id)) continue;
-      await gate.release(id);
-      memory.holds.delete(id);
-    }
+    for (const id of held) if (!kept.has(id)) await gate.release(id);
   }
 
   async #act(
