@@ -69,9 +69,9 @@ test('A13.1 what cannot be done is refused before anything is stored, with what 
       ],
     },
   });
-  expect(await ask({ type: 'StopBalancer' })).toMatchObject({
+  expect(await ask({ type: 'Backup', backup: 'nightly' })).toMatchObject({
     status: 409,
-    body: { code: 'Refused', detail: 'StopBalancer of orders: is not part of this version of Belay' },
+    body: { code: 'Refused', detail: 'Backup of orders: is not part of this version of Belay' },
   });
   expect((await ask({ type: 'Reboot' })).body.errors[0].path).toBe('spec.type');
   expect((await ask({ type: 'Move', member: 'orders-0', host: 'db77' })).body.errors).toEqual([
