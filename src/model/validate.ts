@@ -86,7 +86,8 @@ function checkOwn(document: Loose, options: ValidateOptions): Validation {
     return failed(problems);
   }
   if (info.readOnly && options.readOnlyKinds !== true) {
-    problems.push({ path: 'kind', message: `${info.kind} is written by the server only` });
+    const instead = info.kind === 'Operation' ? '; ask for one by its verb, such as belay restart' : '';
+    problems.push({ path: 'kind', message: `${info.kind} is written by the server only${instead}` });
   }
   // The kind is known, so its fields can be checked although the version is wrong: all problems at once.
   const result = checkKind({ ...document, apiVersion: API_VERSION }, info, options);

@@ -20,6 +20,7 @@ const BEGINNERS: ReadonlySet<string> = new Set([
   'import',
   'deploy',
   'upgrade',
+  'growVolume',
   'publish',
   'reload',
   'stepDown',
