@@ -60,7 +60,7 @@ test('a damaged identity file is none, and certificates are renewed in the last 
   expect(hasEnded(certificatePem, to)).toBe(true);
 });
 
-test('a certificate in the last third of its life is replaced over the channel, key and all, in one file', async () => {
+test('A9.4 a certificate in the last third of its life is replaced over the channel, key and all, in one file', async () => {
   const ca = await makeTestCa();
   const path = join(box.path, 'identity.json');
   const old = {
