@@ -1,5 +1,5 @@
 /** Reports from the field that only real processes can show. */
-import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { MongoClient } from 'mongodb';
@@ -84,6 +84,43 @@ test(
       await stack.untilReady('live');
       const after = stack.mongods();
       expect([after.length, left.every((pid) => after.includes(pid))]).toEqual([3, true]);
+    }),
+  LONG,
+);
+
+/** The host loses this of its agent's data folder while it is down; then the agent starts again. */
+async function losing(name: (typeof HOSTS)[number], folders: readonly string[]): Promise<void> {
+  const agent = stack.agents.get(name);
+  const ended = new Promise((resolve) => agent?.once('exit', resolve));
+  agent?.kill('SIGKILL');
+  await ended;
+  const dir = stack.agentDir(name);
+  for (const pid of stack.mongods()) if (commandOf(pid).some((arg) => arg.includes(dir))) kill(pid);
+  for (const folder of folders)
+    for (const entry of readdirSync(path.join(dir, folder)))
+      rmSync(path.join(dir, folder, entry), { recursive: true, force: true });
+  await startAgent(name);
+}
+
+test(
+  'STK-05 A4.6 S6 a member whose folder is gone from its host is made anew on its volume; without its volume it says so, until it is replaced',
+  () =>
+    underWrites(async () => {
+      const volumes = (): readonly string[] => readdirSync(path.join(stack.agentDir('c'), 'volumes'));
+      const [volume] = volumes();
+      await losing('c', ['services']);
+      await stack.until(() => stack.mongods().length === 3, 'three processes');
+      await stack.untilReady('live');
+      expect(volumes()).toEqual([volume]);
+      await losing('c', ['services', 'volumes']);
+      const message = await blocked('VolumeLost');
+      expect(message).toContain(`volume ${volume} of live-`);
+      expect(stack.mongods()).toHaveLength(2);
+      const gone = (await stack.status('live')).members?.find((m) => m.hostName === 'c')?.name ?? '';
+      const replaced = await stack.belay(['replace', 'live', gone, '-q']);
+      expect({ code: replaced.code, err: replaced.err }).toEqual({ code: 0, err: '' });
+      await stack.untilReady('live');
+      expect((await stack.status('live')).members?.map((m) => m.name)).not.toContain(gone);
     }),
   LONG,
 );

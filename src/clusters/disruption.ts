@@ -61,7 +61,7 @@ function isSuspension(member: string, state: State, desired: Desired): boolean {
   return record !== undefined && record.stage !== 'removing' && record.activated !== null;
 }
 
-/** Voting members that are in the set's configuration and not in the new one. */
+/** Voting members that are in the set's configuration and not in the new one. One without a runtime serves nobody (STK-05). */
 function leaving(
   step: Extract<Step, { readonly kind: 'reconfig' }>,
   state: State,
@@ -75,7 +75,9 @@ function leaving(
       .filter((row) => row.votes === 1 && !stay.has(row.host))
       .map((r) => r.host),
   );
-  return members.filter((v) => gone.has(memberHost(v.member) ?? '')).map((v) => v.member.name);
+  return members
+    .filter((v) => v.member.serviceId !== null && gone.has(memberHost(v.member) ?? ''))
+    .map((v) => v.member.name);
 }
 
 /** Members that are down or coming back because of a step of ours: their grants are kept until they are back. */

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
+import { disruptionsOf } from '../disruption.ts';
 import { desired, host, observed, placed, seen } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { startStep } from '../state.ts';
+import { startStep, withMember } from '../state.ts';
 import { status } from '../status.ts';
 import type { Observed, OperationRequest, Step } from '../types.ts';
 
@@ -201,6 +202,18 @@ test('STK-05 A13.6 a restart that waits for a lost member does not hold up that 
   expect(done(play)).toEqual(['op-2 Succeeded', 'op-1 Succeeded']);
   expect(lines.filter((l) => l.startsWith('reload'))).toEqual(['reload orders-2']);
   expect(play.config.members.map((row) => row.host)).toEqual(['db1:27017', 'db3:27017', expect.any(String)]);
+});
+
+test('STK-05 S2 a member without a runtime leaves its set without asking anybody: it serves nobody', () => {
+  const play = new Play(desired());
+  const o = play.reading();
+  const rest = play.config.members.slice(0, 2);
+  const config = { ...play.config, version: 2, members: rest };
+  const step: Step = { kind: 'reconfig', replicaSet: 'orders', via: 'orders-0', config, change: '' };
+  const asked = (state: typeof play.state) =>
+    disruptionsOf(step, state, o, play.desired).map(({ member }) => member);
+  expect(asked(play.state)).toEqual(['orders-2']);
+  expect(asked(withMember(play.state, 'orders-2', { serviceId: null }))).toEqual([]);
 });
 
 test.each([
