@@ -111,7 +111,8 @@ export const inlineCommandsOf = (markdown: string): readonly string[] =>
 
 /** What is wrong with a command line of ours, judged by the verbs and options there are; null: nothing. */
 export function usageProblem(text: string, program: Command): string | null {
-  const [, rest] = /(?:^|\s)belay (.*)$/.exec(text.replace(/\$\([^()]*\)/g, 'X')) ?? [];
+  const plain = text.replace(/\$\([^()]*\)|"[^"]*"|'[^']*'/g, 'X');
+  const [, rest] = /(?:^|\s)belay (.*)$/.exec(plain) ?? [];
   const words = (rest ?? '').split(/\s*[|>]\s*/)[0]?.split(/\s+/) ?? [];
   if (words[0]?.startsWith('-')) return /^(--help|--version|-V|-h)$/.test(words[0]) ? null : words[0];
   let command = program;
@@ -129,6 +130,9 @@ function argumentProblem(command: Command, words: readonly string[]): string | n
   let given = 0;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as string;
+    // What follows is somebody else's.
+    if (word === '--') break;
+    if (word === '…') continue;
     if (!word.startsWith('-') || word === '-') {
       given++;
       continue;
