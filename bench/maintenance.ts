@@ -1,6 +1,14 @@
+import { Authority } from '../src/authority/index.ts';
+import { PlayedFleet, quiet } from '../src/authority/testing/played.ts';
+import { ManualClock } from '../src/engine/testing/clock.ts';
+import { AvailabilityMode } from '../src/grpc/gen/maintenance_pb.js';
+import { type Caller, serveMaintenance } from '../src/grpc/index.ts';
+import { MaintenanceClient } from '../src/grpc/testing/client.ts';
+import { asTopology, TOPOLOGY } from '../src/grpc/testing/stage.ts';
 import { Desk, Fleet, type FleetSpec, type RequestInput } from '../src/maintenance/index.ts';
 import { plainOf, plainPass } from '../src/maintenance/testing/recount.ts';
-import { type BenchResult, compared, measured, median, quantile } from './lib.ts';
+import { openMemoryStore } from '../src/store/memory.ts';
+import { type BenchResult, compared, load, measured, median, quantile } from './lib.ts';
 
 export const name = 'maintenance';
 
@@ -18,13 +26,13 @@ const LOOKS = 2_000;
 
 /** A task on a whole YDB cluster against the plain recount, and one host of a big MongoDB fleet. */
 export async function run(): Promise<readonly BenchResult[]> {
-  return [wholeCluster(), ...hostChecks()];
+  return [wholeCluster(), await throughGrpc(), ...hostChecks()];
 }
 
 // ── a task on all nodes of a cluster ───────────────────────────────────────────────────────────────────────────────
 
 function cluster(): FleetSpec {
-  const key = (n: number): string => `n${n}`;
+  const key = (n: number): string => `${n}`;
   const nodes = Array.from({ length: NODES }, (_, n) => ({
     key: key(n),
     name: key(n),
@@ -95,6 +103,53 @@ function wholeCluster(): BenchResult {
     },
   );
 }
+
+/** The same task asked for by a client over a socket, kept in a store in memory, with all thousand states in the answer. */
+async function throughGrpc(): Promise<BenchResult> {
+  const clock = new ManualClock(0);
+  const store = openMemoryStore({ clock });
+  const source = new PlayedFleet({ [TOPOLOGY]: asTopology(cluster()) });
+  const authority = new Authority({ store, clock, log: quiet, source });
+  await authority.open();
+  const authenticate = async (): Promise<Caller> => ({ name: 'bench', role: 'operator' });
+  const topologies = (): readonly string[] => [TOPOLOGY];
+  const endpoint = await serveMaintenance({
+    authority,
+    authenticate,
+    topologies,
+    log: quiet,
+    host: '127.0.0.1',
+    port: 0,
+  });
+  const client = new MaintenanceClient(endpoint.port, 'bench');
+  const groups = Array.from({ length: NODES }, (_, n) => ({ actions: [lockOf(n + 1)] }));
+  const times: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const taskOptions = { taskUid: `t${round}`, availabilityMode: AvailabilityMode.STRONG };
+    const started = performance.now();
+    const { result } = await client.create({ taskOptions, actionGroups: groups });
+    times.push(performance.now() - started);
+    if (result.actionGroupStates.length !== NODES) throw new Error('the answer is not whole');
+    await client.drop(`t${round}`);
+  }
+  client.close();
+  await endpoint.close();
+  await authority.close();
+  return measured('maintenance: the same task through gRPC', median(times), 'ms', {
+    below: 50,
+    detail: { load: load(), slowest: Math.round(Math.max(...times)) },
+  });
+}
+
+const lockOf = (nodeId: number) => ({
+  action: {
+    case: 'lockAction' as const,
+    value: {
+      scope: { scope: { case: 'nodeId' as const, value: nodeId } },
+      duration: { seconds: 60n, nanos: 0 },
+    },
+  },
+});
 
 // ── one host of many ───────────────────────────────────────────────────────────────────────────────────────────────
 
