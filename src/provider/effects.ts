@@ -296,6 +296,10 @@ async function giveLogins(work: Work, name: string, configVersion: number): Prom
     keyFile,
     ...logins,
   };
+  // S12: the new one alone only where the member's own data has it; a secondary may not have got there yet.
+  const proof =
+    logins.nextMonitor === null ? await run(work, name, { kind: 'verifyLogin', as: logins.monitor }) : null;
+  if (proof !== null && proof.kind !== 'done') return { outcome: notConfirmed(outcomeOf(proof, {})) };
   await agents.publish(ref(target), snapshot, work.fence);
   const { certificate: given } = target.activated;
   return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, given) });
