@@ -147,7 +147,7 @@ test('C3.2 S2 the engine waits for a person with that reason, and a person for t
   expect((await authority.acquire(member('a-1'))).kind).toBe('granted');
   const reply = await authority.create(task('u', ['h0']), undefined);
   expect(reply.groups[0]?.[0]?.details).toContain('locked by belay-p-');
-  expect(reply.groups[0]?.[0]?.details).toContain('task hold:cluster/a-1');
+  expect(reply.groups[0]?.[0]?.details).toContain('task MongoDB default/a: restart (owner belay)');
   await authority.release('cluster/a-1');
   expect(states(await authority.refresh('u'))).toEqual(['h0 PERFORMED']);
 });

@@ -47,7 +47,7 @@ function count(pass: Pass, item: Item, by: number): void {
     add(item.index);
     return;
   }
-  if (item.kind === 'device') return;
+  if (item.kind === 'device' || item.kind === 'aside') return;
   const [from, to] = item.kind === 'node' ? fleet.vdisksOf(item.index) : fleet.vdisksOfDisk(item.index);
   for (let v = from; v < to; v++) add(v);
 }

@@ -19,6 +19,8 @@ export interface Compat {
   readonly compositeNeverWaits: boolean;
   /** Nodes that nobody has reported fill no place in the limits. */
   readonly unknownNotCounted: boolean;
+  /** Drained and cordoned nodes fill no place in the limits. */
+  readonly cordonedNotCounted: boolean;
   /** Only a lock tells when to ask again; rings and groups always say five minutes. */
   readonly retryAfterDefaultOnly: boolean;
 }
@@ -33,6 +35,7 @@ export const BETTER: Compat = {
   weakRingsBelowStrong: false,
   compositeNeverWaits: false,
   unknownNotCounted: false,
+  cordonedNotCounted: false,
   retryAfterDefaultOnly: false,
 };
 
@@ -46,5 +49,6 @@ export const ORIGINAL: Compat = {
   weakRingsBelowStrong: true,
   compositeNeverWaits: true,
   unknownNotCounted: true,
+  cordonedNotCounted: true,
   retryAfterDefaultOnly: true,
 };

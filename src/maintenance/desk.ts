@@ -621,15 +621,21 @@ export class Desk {
     if (this.#locks.has(permission.id)) return;
     if (permission.deadline !== null) this.#earliest = Math.min(this.#earliest, permission.deadline);
     const { priority } = permission;
-    const ref: LockRef = { kind: 'held', priority, permission, task: entry.uid ?? entry.id };
-    // Drained and cordoned nodes go on serving: they fill no place.
+    const ref: LockRef = { kind: 'held', priority, permission, task: nameOf(entry) };
     const target = resolve(this.#fleet, permission.action);
-    const items = permission.action.type === 'lock' ? itemsOf(this.#fleet, target) : [];
+    const items =
+      permission.action.type === 'lock' ? itemsOf(this.#fleet, target) : this.#aside(entry, target);
     for (const item of items) this.#fleet.lock(item, ref);
     this.#locks.set(
       permission.id,
       items.map((item) => [item, ref] as const),
     );
+  }
+
+  /** Drained and cordoned nodes go on serving what they have, but nobody can rely on them: they fill a place in the limits (MNT-17). */
+  #aside(entry: Entry, target: Target): readonly Item[] {
+    if (target.kind !== 'nodes' || this.#compatOf(entry).cordonedNotCounted) return [];
+    return target.nodes.map((index) => ({ kind: 'aside', index }));
   }
 
   #release(permission: Permission): void {
@@ -671,7 +677,7 @@ export class Desk {
     const entry = this.#entries.get(id);
     if (entry === undefined || this.#overlaid.has(id)) return;
     const { priority, owner } = entry;
-    const ref: LockRef = { kind: 'queued', priority, task: entry.uid ?? entry.id, owner };
+    const ref: LockRef = { kind: 'queued', priority, task: nameOf(entry), owner };
     // What waits in vain holds nobody back.
     const real = this.#compatOf(entry).hopelessStaysPending
       ? entry.pending
@@ -707,6 +713,12 @@ export function priorityProblem(priority: number, enabled: boolean): string | nu
     return `priority ${priority} is not a whole number from ${PRIORITY_RANGE.least} to ${PRIORITY_RANGE.most}`;
   return priority !== 0 && !enabled ? 'priorities are switched off here: leave it out' : null;
 }
+
+/** What people call an entry: a task by its name, work of the control plane by what it does. */
+const nameOf = (entry: Entry): string =>
+  entry.uid?.startsWith('hold:') === true && entry.description !== ''
+    ? entry.description
+    : (entry.uid ?? entry.id);
 
 /** An owner's name as a part of identities, which people copy into command lines. */
 const slug = (owner: string): string => owner.replace(/[^\w.@-]+/g, '-');

@@ -32,9 +32,12 @@ export type LockRef =
   | { readonly kind: 'announced'; readonly priority: number; readonly owner: string; readonly until: Millis }
   | { readonly kind: 'pass'; readonly priority: number; readonly pass: number };
 
-/** What can be locked. `device`: a disk of the node is, which fills the node's place in the limits and nothing more. */
+/**
+ * What can be locked. `device`: a disk of the node is, which fills the node's place in the limits and nothing more; `aside`: the
+ * node is drained or cordoned, which does the same and lets it be locked.
+ */
 export interface Item {
-  readonly kind: 'node' | 'device' | 'disk' | 'vdisk';
+  readonly kind: 'node' | 'device' | 'aside' | 'disk' | 'vdisk';
   readonly index: number;
 }
 
@@ -116,6 +119,7 @@ export class Fleet {
   readonly #vdiskOk: Uint8Array;
   readonly #nodeRefs: (LockRef[] | undefined)[];
   readonly #deviceRefs = new Map<number, LockRef[]>();
+  readonly #asideRefs = new Map<number, LockRef[]>();
   readonly #diskRefs = new Map<number, LockRef[]>();
   readonly #vdiskRefs = new Map<number, LockRef[]>();
   /** 0 available, 1 down, 2 locked, 3 unknown: as limits count it. */
@@ -341,6 +345,8 @@ export class Fleet {
         return this.#nodeRefs[item.index] ?? NONE;
       case 'device':
         return this.#deviceRefs.get(item.index) ?? NONE;
+      case 'aside':
+        return this.#asideRefs.get(item.index) ?? NONE;
       case 'disk':
         return this.#diskRefs.get(item.index) ?? NONE;
       case 'vdisk':
@@ -380,7 +386,8 @@ export class Fleet {
     return made;
   }
 
-  #mapOf(kind: 'device' | 'disk' | 'vdisk'): Map<number, LockRef[]> {
+  #mapOf(kind: 'device' | 'aside' | 'disk' | 'vdisk'): Map<number, LockRef[]> {
+    if (kind === 'aside') return this.#asideRefs;
     if (kind === 'device') return this.#deviceRefs;
     return kind === 'disk' ? this.#diskRefs : this.#vdiskRefs;
   }
@@ -407,6 +414,7 @@ export class Fleet {
         this.#nodeMoved(item.index);
         return;
       case 'device':
+      case 'aside':
         this.#classify(item.index);
         return;
       case 'disk': {
@@ -492,7 +500,7 @@ export class Fleet {
   }
 
   #classify(n: number): void {
-    const locked = this.nodeLocked(n) || this.#deviceRefs.has(n);
+    const locked = this.nodeLocked(n) || this.#deviceRefs.has(n) || this.#asideRefs.has(n);
     const now = locked ? CLASS.locked : (CLASS_OF_STATE[this.#state[n] as number] as number);
     const was = this.#class[n] as number;
     if (now === was) return;

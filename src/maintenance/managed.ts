@@ -82,6 +82,8 @@ function setsOf(database: ManagedDatabase, members: readonly MemberStatus[]): re
   const keyOf = (set: string): string => `${namespace}/${set}`;
   const config = [...bySet].find(([, of]) => of[0]?.role === 'config')?.[0];
   return [...bySet].map(([set, of]): ReplicaSetSpec => {
+    // Who is not in the set's configuration has no vote yet; if nobody is known to have one, everybody counts.
+    const unlisted = of.some((m) => m.votes !== undefined) ? 0 : 1;
     const role = of[0]?.role === 'config' ? 'config' : of[0]?.role === 'shard' ? 'shard' : 'replicaSet';
     return {
       key: keyOf(set),
@@ -90,7 +92,7 @@ function setsOf(database: ManagedDatabase, members: readonly MemberStatus[]): re
       interruption: spec.maintenance?.interruption === 'Allowed',
       members: of.map((m) => ({
         node: memberKey(namespace, m.name),
-        votes: m.votes === 0 ? 0 : 1,
+        votes: (m.votes ?? unlisted) === 0 ? 0 : 1,
         priority: m.priority ?? 1,
         data: m.state !== 'ARBITER',
       })),

@@ -276,3 +276,25 @@ test('MNT-01 force passes limits and groups but no existing lock', () => {
   );
   expect(modes).toEqual(['DisabledNodesLimitReached', 'DisabledNodesLimitReached', 'OK', 'Locked']);
 });
+
+test('MNT-17 drained and cordoned nodes fill a place in the limits and can be locked; compat: they fill none', () => {
+  const run = (compat: Compat): readonly unknown[] => {
+    const nodes = ydb(20).nodes;
+    const limits = [
+      {
+        kind: 'cluster' as const,
+        name: 'c',
+        nodes: nodes.map((n) => n.key),
+        nodesLimit: 0,
+        percentLimit: 30,
+      },
+    ];
+    const desk = deskOf({ nodes, limits }, { compat });
+    const cordon = [0, 1, 2, 3, 4, 5, 6].map((n): readonly Action[] => [{ ...node(n), type: 'cordon' }]);
+    createTask(desk, task('aside', cordon), 0, { compat });
+    const own = createTask(desk, task('own', one(0)), 0, { compat }).groups.flat()[0];
+    return [own?.status, createTask(desk, task('more', one(10)), 0, { compat }).groups.flat()[0]?.reason];
+  };
+  expect(run(BETTER)).toEqual(['PERFORMED', 'DisabledNodesLimitReached']);
+  expect(run(ORIGINAL)).toEqual(['PERFORMED', 'OK']);
+});

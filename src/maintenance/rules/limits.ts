@@ -44,6 +44,8 @@ export function checkLimits(pass: Pass, n: number): Refusal | null {
 
 function checkLimit(pass: Pass, set: LimitSet, n: number): Refusal | null {
   const { nodesLimit, percentLimit, kind, name } = set.spec;
+  // It fills a place already: taking it makes nothing worse.
+  if (counts(pass, set, n)) return null;
   const disabled = disabledWith(pass, set, n);
   // One node, or one host with all its nodes, may always go when nothing else is out (C4.1).
   if (othersOut(pass, set, n) === 0) return null;

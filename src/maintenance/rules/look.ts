@@ -140,6 +140,8 @@ export function allFreeAt(refs: readonly LockRef[]): Millis | null {
 export function outText(fleet: Fleet, n: number): string {
   const name = fleet.nodes[n]?.name ?? `node ${n}`;
   const ref =
-    firstLock(fleet.refs({ kind: 'node', index: n })) ?? firstLock(fleet.refs({ kind: 'device', index: n }));
+    firstLock(fleet.refs({ kind: 'node', index: n })) ??
+    firstLock(fleet.refs({ kind: 'device', index: n })) ??
+    firstLock(fleet.refs({ kind: 'aside', index: n }));
   return ref === undefined ? `${name} (${fleet.state(n)})` : `${name} (${lockText(ref)})`;
 }

@@ -145,6 +145,7 @@ function limitFits(
   key: string,
   own: readonly string[],
 ): boolean {
+  if (out.includes(key)) return true;
   const others = out.filter((n) => n !== key && !own.includes(n)).length;
   const disabled = new Set([...out, key]).size;
   if (others === 0) return true;
