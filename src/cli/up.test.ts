@@ -13,7 +13,8 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 test('A1.1 the simulator stands in for every build of the catalog, and says so again after a restart', async () => {
-  const all = { mongod: CATALOG.map((build) => build.version).sort() };
+  const versions = CATALOG.map((build) => build.version).sort();
+  const all = { mongod: versions, mongos: versions };
   expect(await openExecutables(simulatedBuilds(dir), '').found()).toEqual(all);
   expect(await openExecutables(simulatedBuilds(dir), '').found()).toEqual(all);
 }, 60_000);
