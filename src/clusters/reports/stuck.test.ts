@@ -50,6 +50,10 @@ test('STK-04 a configuration that cannot work is taken back: only the member tha
   expect(play.pass()).toBe('reload orders-2');
   play.crashing.add(2);
   for (let i = 0; i < 10; i++) expect(play.pass()).toBe('blocked ProcessFailing');
+  const [block] = plan(play.reading(), play.desired, play.state, play.now).blocks;
+  expect(block?.fix).toMatch(
+    /services\/s-orders-2\/mongod\.log below the data folder of the agent on host db3$/,
+  );
   play.desired = desired();
   expect(play.pass()).toBe('reload orders-2');
   play.crashing.clear();
