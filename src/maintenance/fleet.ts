@@ -4,15 +4,20 @@
  * touches and nothing else. Locks are counted references, so that taking one back needs no memory of what was there.
  */
 import type { Millis } from '../base/units.ts';
-import type {
-  Erasure,
-  FleetSpec,
-  LimitSetSpec,
-  NodeSpec,
-  NodeState,
-  ReplicaSetSpec,
-  SetMemberSpec,
-} from './fleetSpec.ts';
+import type { Erasure, FleetSpec, NodeSpec, NodeState, SetMemberSpec } from './fleetSpec.ts';
+import {
+  isElectable,
+  type LimitSet,
+  layoutDisks,
+  layoutGroups,
+  layoutLimits,
+  layoutNodes,
+  layoutRings,
+  layoutSets,
+  type ReplicaSet,
+  type Ring,
+  type StateStorage,
+} from './layout.ts';
 import type { Permission } from './types.ts';
 
 /** Why a component counts as locked. `pass`: temporarily, by an action granted a moment ago in the same check (C5.2). */
@@ -44,50 +49,6 @@ export interface Item {
 export const VDISK = { ok: 0, down: 1, locked: 2 } as const;
 const STATE: Readonly<Record<NodeState, number>> = { up: 0, down: 1, unknown: 2 };
 const STATES: readonly NodeState[] = ['up', 'down', 'unknown'];
-
-export interface LimitSet {
-  readonly spec: LimitSetSpec;
-  readonly total: number;
-  locked: number;
-  down: number;
-  /** Nodes nobody has reported. They count as down (C5.3); the original leaves them out. */
-  unknown: number;
-  /** Nodes that are not available, for sentences. */
-  readonly out: Set<number>;
-}
-
-export interface Ring {
-  readonly nodes: readonly number[];
-  readonly disabled: boolean;
-  /** Replicas that are down or locked. */
-  bad: number;
-  /** Latest start of a replica; it settles for a while after it. */
-  lastStart: Millis;
-}
-export interface StateStorage {
-  readonly nToSelect: number;
-  readonly rings: readonly Ring[];
-}
-
-/** A replica set with what is available of it now: healthy and not locked. */
-export interface ReplicaSet {
-  readonly spec: ReplicaSetSpec;
-  readonly nodes: readonly number[];
-  readonly voters: number;
-  readonly majority: number;
-  readonly dataVoters: number;
-  readonly dataMembers: number;
-  readonly config: number;
-  /** Names of the sets that depend on this one (config servers). */
-  readonly shards: readonly string[];
-  upVoters: number;
-  upDataVoters: number;
-  /** Copies that acknowledge writes in time. */
-  upAcknowledging: number;
-  /** Copies of the data. */
-  upCopies: number;
-  electable: number;
-}
 
 /** What a fleet's verdicts are made from. Owned by one thread; nothing in it is durable. */
 export class Fleet {
@@ -128,150 +89,60 @@ export class Fleet {
   readonly #nodeRing: readonly (readonly [storage: number, ring: number] | undefined)[];
   readonly #nodeSet: Int32Array;
   readonly #member: readonly (SetMemberSpec | undefined)[];
-  readonly #byKey = new Map<string, number>();
-  readonly #byHost = new Map<string, number[]>();
-  readonly #byGroup = new Map<number, number>();
-  readonly #diskByPath = new Map<string, number>();
+  readonly #byKey: ReadonlyMap<string, number>;
+  readonly #byHost: ReadonlyMap<string, readonly number[]>;
+  readonly #byGroup: ReadonlyMap<number, number>;
+  readonly #diskById: ReadonlyMap<string, number>;
+  readonly #diskByPath: ReadonlyMap<string, number>;
 
   constructor(spec: FleetSpec) {
-    this.nodes = withPlaceholders(spec);
-    for (const host of spec.hosts ?? []) this.#byHost.set(host, []);
-    this.nodes.forEach((node, n) => {
-      this.#byKey.set(node.key, n);
-      if (node.host === '') return;
-      const there = this.#byHost.get(node.host);
-      if (there === undefined) this.#byHost.set(node.host, [n]);
-      else there.push(n);
-    });
+    const places = layoutNodes(spec);
+    const disks = layoutDisks(places.nodes);
+    const groups = spec.groups ?? [];
+    const laid = layoutGroups(groups, places.byKey, disks);
+    this.nodes = places.nodes;
+    this.#byKey = places.byKey;
+    this.#byHost = places.byHost;
+    this.diskStart = disks.diskStart;
+    this.diskNode = disks.diskNode;
+    this.#diskOk = disks.diskOk;
+    this.#diskById = disks.byId;
+    this.#diskByPath = disks.byPath;
+    this.vdiskGroup = laid.vdiskGroup;
+    this.vdiskDisk = laid.vdiskDisk;
+    this.vdiskNode = laid.vdiskNode;
+    this.vdiskRealm = laid.vdiskRealm;
+    this.#vdiskOk = laid.vdiskOk;
+    this.vdiskStart = laid.vdiskStart;
+    this.groupStart = laid.groupStart;
+    this.groupMembers = laid.groupMembers;
+    this.groupShared = laid.groupShared;
+    this.realms = laid.realms;
+    this.groupIds = groups.map((g) => g.id);
+    this.#byGroup = new Map(groups.map((g, i) => [g.id, i]));
+    this.erasures = groups.map((g) => g.erasure);
+    const limits = layoutLimits(spec.limits ?? [], places);
+    this.limitSets = limits.limitSets;
+    this.#nodeSets = limits.ofNode;
+    const rings = layoutRings(spec, places);
+    this.storages = rings.storages;
+    this.#nodeRing = rings.ofNode;
+    const sets = layoutSets(spec.replicaSets ?? [], places);
+    this.sets = sets.sets;
+    this.#nodeSet = sets.ofNode;
+    this.#member = sets.member;
+
     const count = this.nodes.length;
     this.#state = Uint8Array.from(this.nodes, (n) => STATE[n.state]);
     this.#started = Float64Array.from(this.nodes, (n) => n.startedAt ?? Number.NEGATIVE_INFINITY);
     this.#nodeRefs = new Array(count);
     this.#class = new Uint8Array(count);
-
-    const disks = this.nodes.reduce((sum, n) => sum + n.disks.length, 0);
-    this.diskStart = new Int32Array(count + 1);
-    this.diskNode = new Int32Array(disks);
-    this.#diskOk = new Uint8Array(disks);
-    const diskAt = new Map<string, number>();
-    let d = 0;
-    this.nodes.forEach((node, n) => {
-      this.diskStart[n] = d;
-      for (const disk of node.disks) {
-        this.diskNode[d] = n;
-        this.#diskOk[d] = disk.ok ? 1 : 0;
-        diskAt.set(`${n}/${disk.id}`, d);
-        if (disk.path !== undefined) this.#diskByPath.set(`${node.host}\n${disk.path}`, d);
-        d++;
-      }
-    });
-    this.diskStart[count] = d;
-
-    const groups = spec.groups ?? [];
-    const rows = groups.flatMap((group, g) =>
-      group.vdisks.map((v) => {
-        const n = this.#byKey.get(v.node) ?? 0;
-        return { g, n, disk: diskAt.get(`${n}/${v.disk}`) ?? 0, realm: v.realm, ok: v.ok };
-      }),
-    );
-    rows.sort((a, b) => a.disk - b.disk || a.g - b.g);
-    this.vdiskGroup = Int32Array.from(rows, (r) => r.g);
-    this.vdiskDisk = Int32Array.from(rows, (r) => r.disk);
-    this.vdiskNode = Int32Array.from(rows, (r) => r.n);
-    this.#vdiskOk = Uint8Array.from(rows, (r) => (r.ok ? 1 : 0));
-    this.vdiskStatus = new Uint8Array(rows.length);
-    this.vdiskStart = startsOf(this.vdiskDisk, disks);
-    this.groupIds = groups.map((g) => g.id);
-    for (const [i, g] of groups.entries()) this.#byGroup.set(g.id, i);
-    this.erasures = groups.map((g) => g.erasure);
-    const realms = realmNumbers(rows, groups.length);
-    this.realms = realms.count;
-    this.vdiskRealm = realms.of;
+    this.vdiskStatus = new Uint8Array(this.vdiskGroup.length);
     this.groupLocked = new Int32Array(groups.length);
     this.groupDown = new Int32Array(groups.length);
     this.realmOut = new Int32Array(groups.length * this.realms);
-    const byGroup = Int32Array.from(rows.keys()).sort(
-      (a, b) => (this.vdiskGroup[a] as number) - (this.vdiskGroup[b] as number),
-    );
-    this.groupMembers = byGroup;
-    this.groupStart = startsOf(
-      Int32Array.from(byGroup, (v) => this.vdiskGroup[v] as number),
-      groups.length,
-    );
-    this.groupShared = this.#sharedGroups(groups.length);
-
-    const index = (key: string): number => this.#byKey.get(key) ?? 0;
-    this.limitSets = (spec.limits ?? []).map((limit) => ({
-      spec: limit,
-      total: limit.nodes.length,
-      locked: 0,
-      down: 0,
-      unknown: 0,
-      out: new Set<number>(),
-    }));
-    const nodeSets: number[][] = Array.from({ length: count }, () => []);
-    (spec.limits ?? []).forEach((limit, i) => {
-      for (const key of limit.nodes) nodeSets[index(key)]?.push(i);
-    });
-    this.#nodeSets = nodeSets;
-
-    const nodeRing: (readonly [number, number] | undefined)[] = new Array(count);
-    this.storages = (spec.stateStorages ?? []).map((storage, s) => ({
-      nToSelect: storage.nToSelect,
-      rings: storage.rings.map((keys, r): Ring => {
-        const nodes = keys.map(index);
-        for (const n of nodes) nodeRing[n] = [s, r];
-        return {
-          nodes,
-          disabled: storage.disabled.includes(r),
-          bad: 0,
-          lastStart: Math.max(...nodes.map((n) => this.#started[n] as number), Number.NEGATIVE_INFINITY),
-        };
-      }),
-    }));
-    this.#nodeRing = nodeRing;
-
-    const sets = spec.replicaSets ?? [];
-    const setAt = new Map(sets.map((set, i) => [set.key, i]));
-    const shardsOf = new Map<string, string[]>();
-    for (const set of sets) {
-      if (set.configSet === undefined) continue;
-      const shards = shardsOf.get(set.configSet);
-      if (shards === undefined) shardsOf.set(set.configSet, [set.key]);
-      else shards.push(set.key);
-    }
-    this.#nodeSet = new Int32Array(count).fill(-1);
-    const member: (SetMemberSpec | undefined)[] = new Array(count);
-    this.sets = sets.map((set, s) => {
-      for (const m of set.members) {
-        this.#nodeSet[index(m.node)] = s;
-        member[index(m.node)] = m;
-      }
-      const config = set.configSet === undefined ? -1 : (setAt.get(set.configSet) ?? -1);
-      return emptySet(
-        set,
-        set.members.map((m) => index(m.node)),
-        config,
-        shardsOf.get(set.key) ?? [],
-      );
-    });
-    this.#member = member;
-
-    for (let v = 0; v < rows.length; v++) this.#countVdisk(v, VDISK.ok, this.#vdiskNow(v));
+    for (let v = 0; v < this.vdiskGroup.length; v++) this.#countVdisk(v, VDISK.ok, this.#vdiskNow(v));
     for (let n = 0; n < count; n++) this.#start(n);
-  }
-
-  #sharedGroups(groups: number): Uint8Array {
-    const shared = new Uint8Array(groups);
-    for (let g = 0; g < groups; g++) {
-      const seen = new Set<number>();
-      for (let i = this.groupStart[g] as number; i < (this.groupStart[g + 1] as number); i++) {
-        const n = this.vdiskNode[this.groupMembers[i] as number] as number;
-        if (seen.has(n)) shared[g] = 1;
-        seen.add(n);
-      }
-    }
-    return shared;
   }
 
   // ── looking up ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -291,8 +162,7 @@ export class Fleet {
     return this.#byGroup.get(id);
   }
   disk(n: number, id: number): number | undefined {
-    const at = this.nodes[n]?.disks.findIndex((disk) => disk.id === id) ?? -1;
-    return at < 0 ? undefined : (this.diskStart[n] as number) + at;
+    return this.#diskById.get(`${n}/${id}`);
   }
   diskAtPath(host: string, path: string): number | undefined {
     return this.#diskByPath.get(`${host}\n${path}`);
@@ -549,96 +419,3 @@ export class Fleet {
 const NONE: readonly LockRef[] = [];
 const CLASS = { available: 0, down: 1, locked: 2, unknown: 3 } as const;
 const CLASS_OF_STATE = [CLASS.available, CLASS.down, CLASS.unknown];
-
-/** Whether a member can become primary. */
-export const isElectable = (member: SetMemberSpec): boolean =>
-  member.data && member.votes === 1 && member.priority > 0;
-
-function emptySet(
-  spec: ReplicaSetSpec,
-  nodes: readonly number[],
-  config: number,
-  shards: readonly string[],
-): ReplicaSet {
-  const voters = spec.members.filter((m) => m.votes === 1);
-  return {
-    spec,
-    nodes,
-    config,
-    shards,
-    voters: voters.length,
-    majority: Math.floor(voters.length / 2) + 1,
-    dataVoters: voters.filter((m) => m.data).length,
-    dataMembers: spec.members.filter((m) => m.data).length,
-    upVoters: 0,
-    upDataVoters: 0,
-    upAcknowledging: 0,
-    upCopies: 0,
-    electable: 0,
-  };
-}
-
-/** Names without a node or a disk behind them become unavailable ones: what is not there cannot be relied on (MNT-14). */
-function withPlaceholders(spec: FleetSpec): readonly NodeSpec[] {
-  const disks = new Map<string, Set<number>>(
-    spec.nodes.map((n) => [n.key, new Set(n.disks.map((d) => d.id))]),
-  );
-  const missing = new Map<string, Set<number>>();
-  const need = (key: string, disk?: number): void => {
-    if (disk === undefined ? disks.has(key) : disks.get(key)?.has(disk) === true) return;
-    const wanted = missing.get(key) ?? new Set();
-    if (disk !== undefined) wanted.add(disk);
-    missing.set(key, wanted);
-  };
-  for (const group of spec.groups ?? []) for (const v of group.vdisks) need(v.node, v.disk);
-  for (const storage of spec.stateStorages ?? [])
-    for (const ring of storage.rings) for (const key of ring) need(key);
-  for (const limit of spec.limits ?? []) for (const key of limit.nodes) need(key);
-  for (const set of spec.replicaSets ?? []) for (const member of set.members) need(member.node);
-  if (missing.size === 0) return spec.nodes;
-  const extra = (key: string): NodeSpec['disks'] =>
-    [...(missing.get(key) ?? [])].map((id) => ({ id, ok: false }));
-  const known = spec.nodes.map((n) =>
-    missing.has(n.key) ? { ...n, disks: [...n.disks, ...extra(n.key)] } : n,
-  );
-  const ghosts = [...missing.keys()]
-    .filter((key) => !disks.has(key))
-    .map(
-      (key): NodeSpec => ({
-        key,
-        name: `${key} (not in the topology)`,
-        host: '',
-        kind: 'storage',
-        state: 'unknown',
-        startedAt: null,
-        cluster: '',
-        disks: extra(key),
-      }),
-    );
-  return [...known, ...ghosts];
-}
-
-/** Start of each bucket in a sorted list of bucket numbers; one more at the end. */
-function startsOf(sorted: Int32Array, buckets: number): Int32Array {
-  const starts = new Int32Array(buckets + 1);
-  for (const b of sorted) starts[b + 1] = (starts[b + 1] as number) + 1;
-  for (let b = 0; b < buckets; b++) starts[b + 1] = (starts[b + 1] as number) + (starts[b] as number);
-  return starts;
-}
-
-/** Realms of each group numbered from 0, however they are numbered in the document. */
-function realmNumbers(
-  rows: readonly { readonly g: number; readonly realm: number }[],
-  groups: number,
-): { readonly count: number; readonly of: Int32Array } {
-  const known: Map<number, number>[] = Array.from({ length: groups }, () => new Map());
-  let count = 1;
-  const of = Int32Array.from(rows, ({ g, realm }) => {
-    const group = known[g] as Map<number, number>;
-    const number = group.get(realm) ?? group.size;
-    group.set(realm, number);
-    count = Math.max(count, group.size);
-    return number;
-  });
-  return { count, of };
-}

@@ -1,6 +1,7 @@
 /** Limits on unavailable nodes (C4): per database, per cluster, on nodes of system tablets, on routers. */
-import type { LimitSet } from '../fleet.ts';
+
 import type { LimitSetSpec } from '../fleetSpec.ts';
+import type { LimitSet } from '../layout.ts';
 import type { Mode, ReasonCode, Refusal } from '../types.ts';
 import { blockingLock, lockedRefusal, namesText, outText, type Pass, refuse } from './look.ts';
 

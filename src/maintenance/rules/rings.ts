@@ -1,6 +1,6 @@
 /** State Storage rings (C2.1, C2.2): whole rings count, and a ring needs a while to settle after a replica's start. */
 import type { Millis } from '../../base/units.ts';
-import type { Ring, StateStorage } from '../fleet.ts';
+import type { Ring, StateStorage } from '../layout.ts';
 import { RING_SETTLE } from '../limits.ts';
 import type { Blocker, Refusal } from '../types.ts';
 import { allFreeAt, namesText, outText, type Pass, refuse } from './look.ts';

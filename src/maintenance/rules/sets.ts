@@ -1,7 +1,7 @@
 /** MongoDB replica sets (C2.5): voters, write concern, electable members, copies of the data, config servers. */
 import type { Millis } from '../../base/units.ts';
-import { isElectable, type ReplicaSet } from '../fleet.ts';
 import type { SetMemberSpec } from '../fleetSpec.ts';
+import { isElectable, type ReplicaSet } from '../layout.ts';
 import type { ReasonCode, Refusal } from '../types.ts';
 import { allFreeAt, namesText, outText, type Pass, refuse } from './look.ts';
 
