@@ -2,14 +2,13 @@
  * The desk where requests are made: who holds what, who waits for what, and the one place that grants (S13). It decides over
  * a fleet's counters, tells what changed, and can be written down and opened again at any moment without a verdict changing.
  */
-import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import { PRIORITY_RANGE } from '../model/index.ts';
 import { checkAction, UndoLog } from './check.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Fleet, Item, LockRef } from './fleet.ts';
 import { DEFAULT_DURATION, DEFAULT_RETRY } from './limits.ts';
-import { isFinal } from './reasons.ts';
+import { Locks } from './locks.ts';
 import { itemsOf, resolve, type Target } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
 import { Tally } from './tally.ts';
@@ -90,20 +89,14 @@ export class Desk {
   #taken: Tally;
   readonly #byUid = new Map<string, string>();
   readonly #permissions = new Map<string, string>();
-  /** Locks in the fleet by permission. */
-  readonly #locks = new Map<string, readonly (readonly [Item, LockRef])[]>();
-  /** Entries with something pending, by priority. */
-  readonly #waiting = new Map<number, Set<string>>();
-  /** Pending actions of entries more urgent than this stand in the fleet as locks. */
-  #overlay = Number.NEGATIVE_INFINITY;
-  readonly #overlaid = new Map<string, readonly (readonly [Item, LockRef])[]>();
-  readonly #stale = new Set<string>();
+  #locks: Locks;
   #earliest = Number.POSITIVE_INFINITY;
   readonly #changed = new Set<string>();
 
   constructor(fleet: Fleet, book: Book = EMPTY_BOOK, options: DeskOptions = {}) {
     this.#fleet = fleet;
     this.#taken = new Tally(fleet.groupIds.length);
+    this.#locks = new Locks(fleet, (entry) => this.#compatOf(entry));
     this.#options = { compat: BETTER, locksPriority: false, disabled: false, priorities: true, ...options };
     this.#load(book);
   }
@@ -137,10 +130,9 @@ export class Desk {
     const changed = [...this.#changed];
     const book = this.book();
     // Its locks stay behind in the old fleet, which nobody uses any more.
-    this.#locks.clear();
-    this.#overlaid.clear();
     this.#forget();
     this.#fleet = fleet;
+    this.#locks = new Locks(fleet, (entry) => this.#compatOf(entry));
     this.#taken = new Tally(fleet.groupIds.length);
     this.#load(book);
     for (const id of changed) this.#changed.add(id);
@@ -148,11 +140,7 @@ export class Desk {
 
   /** What the store has counts, whatever this desk has made up since. */
   replaceBook(book: Book): void {
-    for (const locks of [...this.#locks.values(), ...this.#overlaid.values()]) {
-      for (const [item, ref] of locks) this.#fleet.unlock(item, ref);
-    }
     this.#locks.clear();
-    this.#overlaid.clear();
     this.#forget();
     this.#load(book);
   }
@@ -161,10 +149,7 @@ export class Desk {
     this.#entries.clear();
     this.#byUid.clear();
     this.#permissions.clear();
-    this.#waiting.clear();
     this.#evicting.clear();
-    this.#stale.clear();
-    this.#overlay = Number.NEGATIVE_INFINITY;
     this.#earliest = Number.POSITIVE_INFINITY;
   }
 
@@ -282,7 +267,7 @@ export class Desk {
   /** One pass over actions: each sees the temporary locks of those before it; all of them are gone at the end (C5.2). */
   #pass(draft: Draft, asks: readonly Ask[], now: Millis, cap: number | null): Answer {
     if (this.#options.disabled) return refused(disabledRefusal(), null);
-    this.#setOverlay(draft.priority);
+    this.#locks.lookAs(draft.priority);
     const pass = this.#newPass(draft, now);
     const log = new UndoLog(pass);
     const granted: (Ask & { readonly duration: Millis })[] = [];
@@ -568,7 +553,7 @@ export class Desk {
     const held = entry.held.filter((p) => endOf(p) > now);
     for (const p of held) {
       // The original frees an item that is up at the deadline and forgets the permission later.
-      if (late && p.deadline !== null && p.deadline <= now) this.#unlockUp(p);
+      if (late && p.deadline !== null && p.deadline <= now) this.#locks.releaseUp(p.id);
       this.#earliest = Math.min(
         this.#earliest,
         p.deadline !== null && p.deadline > now ? p.deadline : endOf(p),
@@ -579,28 +564,13 @@ export class Desk {
     this.#put({ ...entry, held, pending: late ? [] : entry.pending });
   }
 
-  #unlockUp(permission: Permission): void {
-    const locks = this.#locks.get(permission.id) ?? [];
-    const up = ([item]: readonly [Item, LockRef]): boolean => this.#fleet.state(this.#nodeOf(item)) === 'up';
-    for (const [item, ref] of locks) if (up([item, ref])) this.#fleet.unlock(item, ref);
-    this.#locks.set(
-      permission.id,
-      locks.filter((lock) => !up(lock)),
-    );
-  }
-
-  #nodeOf(item: Item): number {
-    if (item.kind === 'disk') return this.#fleet.diskNode[item.index] as number;
-    return item.kind === 'vdisk' ? (this.#fleet.vdiskNode[item.index] as number) : item.index;
-  }
-
   // ── keeping the books ──────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Puts an entry as it is now; one that neither holds nor wants anything is gone. */
   #put(entry: Entry): void {
     const before = this.#entries.get(entry.id);
     this.#changed.add(entry.id);
-    this.#unqueue(entry.id, before?.priority ?? entry.priority);
+    this.#locks.unqueue(entry.id, before?.priority ?? entry.priority);
     const kept = new Set(entry.held.map((p) => p.id));
     for (const p of before?.held ?? []) if (!kept.has(p.id)) this.#release(p);
     for (const p of entry.held) this.#hold(entry, p);
@@ -612,98 +582,19 @@ export class Desk {
     this.#entries.set(entry.id, entry);
     if (entry.uid !== null) this.#byUid.set(entry.uid, entry.id);
     if (before === undefined) this.#nextRequest = Math.max(this.#nextRequest, numberOf(entry.id) + 1);
-    if (entry.pending.length > 0) this.#queue(entry);
+    if (entry.pending.length > 0) this.#locks.queue(entry);
   }
 
   #hold(entry: Entry, permission: Permission): void {
     this.#permissions.set(permission.id, entry.id);
     this.#nextPermission = Math.max(this.#nextPermission, numberOf(permission.id) + 1);
-    if (this.#locks.has(permission.id)) return;
     if (permission.deadline !== null) this.#earliest = Math.min(this.#earliest, permission.deadline);
-    const { priority } = permission;
-    const ref: LockRef = { kind: 'held', priority, permission, task: nameOf(entry) };
-    const target = resolve(this.#fleet, permission.action);
-    const items =
-      permission.action.type === 'lock' ? itemsOf(this.#fleet, target) : this.#aside(entry, target);
-    for (const item of items) this.#fleet.lock(item, ref);
-    this.#locks.set(
-      permission.id,
-      items.map((item) => [item, ref] as const),
-    );
-  }
-
-  /** Drained and cordoned nodes go on serving what they have, but nobody can rely on them: they fill a place in the limits (MNT-17). */
-  #aside(entry: Entry, target: Target): readonly Item[] {
-    if (target.kind !== 'nodes' || this.#compatOf(entry).cordonedNotCounted) return [];
-    return target.nodes.map((index) => ({ kind: 'aside', index }));
+    this.#locks.hold(entry, permission);
   }
 
   #release(permission: Permission): void {
-    for (const [item, ref] of this.#locks.get(permission.id) ?? []) this.#fleet.unlock(item, ref);
-    this.#locks.delete(permission.id);
+    this.#locks.release(permission.id);
     this.#permissions.delete(permission.id);
-  }
-
-  #queue(entry: Entry): void {
-    const at = this.#waiting.get(entry.priority);
-    if (at === undefined) this.#waiting.set(entry.priority, new Set([entry.id]));
-    else at.add(entry.id);
-    if (entry.priority < this.#overlay) this.#stale.add(entry.id);
-  }
-
-  #unqueue(id: string, priority: number): void {
-    this.#waiting.get(priority)?.delete(id);
-    if (this.#waiting.get(priority)?.size === 0) this.#waiting.delete(priority);
-    this.#stale.delete(id);
-    this.#uncover(id);
-  }
-
-  /** Pending actions of strictly more urgent entries count as locks for a check of this priority (C3.1). */
-  #setOverlay(priority: number): void {
-    const [low, high] = [Math.min(priority, this.#overlay), Math.max(priority, this.#overlay)];
-    for (const [at, ids] of this.#waiting) {
-      if (at < low || at >= high) continue;
-      for (const id of ids) {
-        if (priority > this.#overlay) this.#cover(id);
-        else this.#uncover(id);
-      }
-    }
-    this.#overlay = priority;
-    for (const id of this.#stale) if ((this.#entries.get(id)?.priority ?? 0) < priority) this.#cover(id);
-    this.#stale.clear();
-  }
-
-  #cover(id: string): void {
-    const entry = this.#entries.get(id);
-    if (entry === undefined || this.#overlaid.has(id)) return;
-    const { priority, owner } = entry;
-    const ref: LockRef = { kind: 'queued', priority, task: nameOf(entry), owner };
-    // What waits in vain holds nobody back.
-    const real = this.#compatOf(entry).hopelessStaysPending
-      ? entry.pending
-      : entry.pending.filter((p) => p.refusal === null || !isFinal(p.refusal.reason));
-    const items = real.flatMap((p) => itemsOf(this.#fleet, resolve(this.#fleet, p.action)));
-    for (const item of items) this.#fleet.lock(item, ref);
-    this.#overlaid.set(
-      id,
-      items.map((item) => [item, ref] as const),
-    );
-  }
-
-  #uncover(id: string): void {
-    for (const [item, ref] of this.#overlaid.get(id) ?? []) this.#fleet.unlock(item, ref);
-    this.#overlaid.delete(id);
-  }
-
-  /** Holds the desk's own books against each other; for tests. */
-  verify(): void {
-    for (const [id, entry] of this.#permissions) {
-      check(
-        this.#entries.get(entry)?.held.some((p) => p.id === id),
-        'S13',
-        `permission ${id} belongs to nobody`,
-      );
-    }
   }
 }
 
@@ -713,12 +604,6 @@ export function priorityProblem(priority: number, enabled: boolean): string | nu
     return `priority ${priority} is not a whole number from ${PRIORITY_RANGE.least} to ${PRIORITY_RANGE.most}`;
   return priority !== 0 && !enabled ? 'priorities are switched off here: leave it out' : null;
 }
-
-/** What people call an entry: a task by its name, work of the control plane by what it does. */
-const nameOf = (entry: Entry): string =>
-  entry.uid?.startsWith('hold:') === true && entry.description !== ''
-    ? entry.description
-    : (entry.uid ?? entry.id);
 
 /** An owner's name as a part of identities, which people copy into command lines. */
 const slug = (owner: string): string => owner.replace(/[^\w.@-]+/g, '-');
