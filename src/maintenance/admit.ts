@@ -3,7 +3,8 @@
  * member asks here first, like a person who wants to work on a host, and waits with the same reasons.
  */
 import type { Millis } from '../base/units.ts';
-import type { Answer, Desk } from './desk.ts';
+import type { Answer } from './answers.ts';
+import type { Desk } from './desk.ts';
 import { resolve } from './resolve.ts';
 import { refuse } from './rules/look.ts';
 import type { Entry, Mode, Permission, Refusal } from './types.ts';

@@ -3,7 +3,16 @@
  * a fleet's counters, tells what changed, and can be written down and opened again at any moment without a verdict changing.
  */
 import type { Millis } from '../base/units.ts';
-import { PRIORITY_RANGE } from '../model/index.ts';
+import {
+  type Answer,
+  disabledRefusal,
+  inOrder,
+  numberOf,
+  priorityProblem,
+  type RequestInput,
+  refused,
+  slug,
+} from './answers.ts';
 import { checkAction, UndoLog } from './check.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Fleet, Item, LockRef } from './fleet.ts';
@@ -19,7 +28,6 @@ import {
   type Code,
   EMPTY_BOOK,
   type Entry,
-  type Mode,
   type Pending,
   type Permission,
   type Refusal,
@@ -34,39 +42,6 @@ export interface DeskOptions {
   readonly disabled?: boolean;
   /** Whether requests may have a priority other than 0. */
   readonly priorities?: boolean;
-}
-
-/** What somebody asks for. Actions of an atomic request (`partial: false`) are granted all or none. */
-export interface RequestInput {
-  readonly uid?: string | null;
-  readonly owner: string;
-  readonly description?: string;
-  readonly mode: Mode;
-  readonly priority?: number;
-  readonly partial: boolean;
-  readonly maxInFlight?: number;
-  readonly duration?: Millis | null;
-  readonly ignoreTenants?: boolean;
-  readonly evict?: boolean;
-  readonly compat?: boolean;
-  readonly actions: readonly { readonly action: Action; readonly at: readonly [number, number] }[];
-  /** Keep what cannot be granted now as pending. */
-  readonly schedule: boolean;
-  readonly dry?: boolean;
-}
-
-/** The outcome of one pass. */
-export interface Answer {
-  readonly code: Code;
-  /** Granted by this pass, in the order it was looked at. */
-  readonly granted: readonly Permission[];
-  /** What waits, or would wait, in the order of the request. */
-  readonly pending: readonly Pending[];
-  /** First refusal, when nothing else explains the code. */
-  readonly refusal: Refusal | null;
-  /** When to ask again; null: something was granted, or nothing waits. */
-  readonly retryAt: Millis | null;
-  readonly entry: Entry | null;
 }
 
 type Ask = Pick<Pending, 'action' | 'at'>;
@@ -597,34 +572,3 @@ export class Desk {
     this.#permissions.delete(permission.id);
   }
 }
-
-/** What is wrong with a priority, if anything (C3.1). */
-export function priorityProblem(priority: number, enabled: boolean): string | null {
-  if (!Number.isInteger(priority) || priority < PRIORITY_RANGE.least || priority > PRIORITY_RANGE.most)
-    return `priority ${priority} is not a whole number from ${PRIORITY_RANGE.least} to ${PRIORITY_RANGE.most}`;
-  return priority !== 0 && !enabled ? 'priorities are switched off here: leave it out' : null;
-}
-
-/** An owner's name as a part of identities, which people copy into command lines. */
-const slug = (owner: string): string => owner.replace(/[^\w.@-]+/g, '-');
-
-const numberOf = (id: string): number => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);
-
-const inOrder = (pending: readonly Pending[]): readonly Pending[] =>
-  [...pending].sort((a, b) => a.at[0] - b.at[0] || a.at[1] - b.at[1]);
-
-const disabledRefusal = (): Refusal =>
-  refuse(
-    'ERROR_TEMP',
-    'Disabled',
-    'maintenance is switched off: nothing new is granted until it is switched on again',
-  );
-
-const refused = (refusal: Refusal, retryAt: Millis | null): Answer => ({
-  code: refusal.code,
-  granted: [],
-  pending: [],
-  refusal,
-  retryAt,
-  entry: null,
-});

@@ -20,8 +20,9 @@ export {
   memberKey,
   releaseMember,
 } from './admit.ts';
+export type { Answer, RequestInput } from './answers.ts';
 export { BETTER, type Compat, ORIGINAL } from './compat.ts';
-export { type Answer, Desk, type DeskOptions, type RequestInput } from './desk.ts';
+export { Desk, type DeskOptions } from './desk.ts';
 export * from './documents.ts';
 export { Fleet, type Item, type LockRef } from './fleet.ts';
 export * from './fleetSpec.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Desk, type RequestInput } from './desk.ts';
+import type { RequestInput } from './answers.ts';
+import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeState } from './fleetSpec.ts';
 import { isFinal } from './reasons.ts';

@@ -3,8 +3,9 @@
  * desk is which status. YDB's gRPC service, REST and the command line all go through here.
  */
 import type { Millis } from '../base/units.ts';
+import { type Answer, priorityProblem } from './answers.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
-import { type Answer, type Desk, priorityProblem } from './desk.ts';
+import type { Desk } from './desk.ts';
 import {
   MAX_ACTIONS,
   MAX_DESCRIPTION_LENGTH,

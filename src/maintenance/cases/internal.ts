@@ -1,7 +1,8 @@
 /** Plays scenarios of the internal layer (`cms`): permission requests straight at the desk. */
 import { type Millis, SECOND } from '../../base/units.ts';
+import type { Answer } from '../answers.ts';
 import type { Compat } from '../compat.ts';
-import { type Answer, Desk } from '../desk.ts';
+import { Desk } from '../desk.ts';
 import { Fleet } from '../fleet.ts';
 import { ydbReason } from '../tasks.ts';
 import type { Action, Book, DiskRef, Mode, Permission } from '../types.ts';
