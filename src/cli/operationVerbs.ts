@@ -68,6 +68,21 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
     ),
     'belay force-reconfig orders --acknowledge LoseUnreplicatedWrites',
   );
+  examples(
+    operation(
+      program,
+      'override-windows <name>',
+      'let changes go on outside the maintenance windows for a while',
+      (o) => ({
+        type: 'OverrideWindows',
+        reason: text(o, 'reason') ?? '',
+        ...given('duration', text(o, 'for')),
+      }),
+    )
+      .requiredOption('--reason <why>', 'why they may not wait; it is kept with who asked')
+      .option('--for <duration>', 'how long (default: 2h)'),
+    'belay override-windows orders --reason "CVE-2026-1234" --for 4h',
+  );
   operation(program, 'suspend <name>', 'stop all members and keep their data', () => ({ type: 'Suspend' }));
   operation(program, 'resume <name>', 'start a suspended database', () => ({ type: 'Resume' }));
   const balancer = program.command('balancer').description('the balancer of a sharded cluster');

@@ -2,16 +2,20 @@
 import type { Problem } from '../base/error.ts';
 import type { Bytes } from '../base/units.ts';
 import {
+  type MaintenanceWindow,
   type MongoDBSpec,
   memberSettings,
   nestConfig,
   parseBytes,
   parseCpuMillis,
+  parseDuration,
   type ShardedClusterSpec,
   seriesOf,
+  WEEKDAYS,
 } from '../model/index.ts';
 import { stable } from './snapshotInputs.ts';
 import type { Desired, DesiredComponent, DesiredMember, DesiredShards } from './types.ts';
+import type { DesiredWindow } from './windows.ts';
 
 /** What of an object's metadata counts. */
 export interface DesiredSource {
@@ -53,6 +57,7 @@ export function desiredFrom(source: DesiredSource): Desired {
       authenticationRestrictions: r.authenticationRestrictions,
     })),
     interruption: spec.maintenance.interruption === 'Allowed',
+    windows: spec.maintenance.windows.map(windowOf),
     suspend: spec.suspend,
     paused: spec.paused,
     deleting: metadata.deletionTimestamp === null ? null : { keepVolumes: false },
@@ -121,6 +126,21 @@ function merged(
 
 const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Days and a time of day are a cron line too. */
+function windowOf(window: MaintenanceWindow): DesiredWindow {
+  const { days = [], start = '00:00', timeZone } = window;
+  const [hour, minute] = start.split(':').map(Number);
+  const duration = parseDuration(window.duration);
+  const cron = window.cron ?? `${minute} ${hour} * * ${days.map((d) => WEEKDAYS.indexOf(d)).join(',')}`;
+  const when = window.cron === undefined ? `${days.join(', ')} ${start}` : window.cron;
+  return {
+    cron,
+    timeZone,
+    durationMillis: duration.ok ? duration.value : 0,
+    text: `${when} for ${window.duration}, ${timeZone}`,
+  };
+}
 
 /** Quantities were checked at admission; a wrong one cannot get here. */
 function bytes(text: string | undefined): Bytes | null {

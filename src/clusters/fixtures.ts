@@ -30,6 +30,7 @@ export const desired = (change: Partial<Desired> = {}, members = 3): Desired => 
   hosts: null,
   roles: [],
   interruption: false,
+  windows: [],
   suspend: false,
   paused: false,
   deleting: null,

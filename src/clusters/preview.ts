@@ -67,6 +67,14 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
       at += 1000;
       continue;
     }
+    // A maintenance window opens at a known time: the plan says which steps wait for it.
+    const window = next.act === null ? next.waits.find((w) => w.on === 'MaintenanceWindow') : undefined;
+    if (window !== undefined && window.until > at) {
+      before = [...before, { on: window.on, detail: `from step ${steps.length + 1} on: ${window.detail}` }];
+      model = { ...model, state: known };
+      at = window.until;
+      continue;
+    }
     // What is waited for comes, once: the plan goes on as if it had, and says so.
     const well = next.act === null && before.length === 0 ? afterWaits(next, model.observed, known) : null;
     if (well !== null) {

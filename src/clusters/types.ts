@@ -2,6 +2,7 @@
 import type { Bytes, Millis } from '../base/units.ts';
 import type { OperationSpec, OperationType } from '../model/index.ts';
 import type { MemberFacts, OperationFacts, ReplSetConfig, ServiceFacts } from './facts.ts';
+import type { DesiredWindow } from './windows.ts';
 
 // ── desired ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -62,6 +63,8 @@ export interface Desired {
   readonly roles: readonly DesiredRole[];
   /** A set whose members cannot be spared may be interrupted all the same (spec.maintenance.interruption). */
   readonly interruption: boolean;
+  /** When voluntary disruption may happen; always when empty (C7.1). */
+  readonly windows: readonly DesiredWindow[];
   readonly suspend: boolean;
   /** Hands off: no effect at all (S11). */
   readonly paused: boolean;
@@ -270,6 +273,8 @@ export interface State {
    * way until then (A13.3). Absent: none.
    */
   readonly retired?: readonly MemberState[];
+  /** C7.1: a person let voluntary disruption happen outside the windows until then; who and why is in the operation. */
+  readonly windowOverride?: { readonly until: Millis; readonly operation: string };
   /** The one operation that runs (A13.6); others wait in the order in which they were asked for. */
   readonly operation: RunningOperation | null;
   /** Operations that ended and whose documents do not say so yet. */
@@ -562,6 +567,7 @@ export type WaitReason =
   | 'NoElectableSecondary'
   /** A13.6: an operation runs, and this waits for its end. */
   | 'OperationInProgress'
+  | 'MaintenanceWindow'
   /** C3.2: somebody else's maintenance, or the state of the fleet, stands in the way; the engine says it. */
   | 'MaintenanceGrant';
 

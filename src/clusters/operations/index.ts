@@ -3,7 +3,7 @@
  * the order in which they were asked for (A13.6).
  */
 import type { Millis } from '../../base/units.ts';
-import type { OperationSpec, OperationType } from '../../model/index.ts';
+import { type OperationSpec, type OperationType, parseDuration } from '../../model/index.ts';
 import { views } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
 import type {
@@ -41,10 +41,15 @@ const RULES: Readonly<Partial<Record<OperationType, OperationRule>>> = {
 };
 
 /** Types of operations that can be asked for. */
-export const OPERATION_TYPES = Object.keys(RULES) as readonly OperationType[];
+export const OPERATION_TYPES: readonly OperationType[] = [
+  ...(Object.keys(RULES) as readonly OperationType[]),
+  'OverrideWindows',
+];
 
 /** Why an operation can never be done as it is asked for, in one sentence; null when it can. */
 export function operationRefusal(scene: Omit<Scene, 'all'>, request: OperationRequest): string | null {
+  if (request.spec.type === 'OverrideWindows')
+    return scene.desired.windows.length === 0 ? 'the cluster has no maintenance windows' : null;
   const rule = RULES[request.spec.type];
   if (rule === undefined) return 'is not part of this version of Belay';
   return rule.refuse({ ...scene, all: views(scene.state, scene.observed) }, request);
@@ -66,6 +71,7 @@ export function learnOperations(state: State, desired: Desired, observed: Observ
   let next = forgetTold(state, observed);
   if (desired.deleting !== null) return leaveAll(next, observed, now);
   next = cancelWaiting(next, observed, now);
+  next = overrideWindows(next, observed, now);
   next = goOn(scene(next));
   return next.operation === null ? beginNext(scene(next)) : next;
 }
@@ -93,6 +99,22 @@ function leaveAll(state: State, observed: Observed, now: Millis): State {
   for (const { uid } of observed.requests)
     if (!isEnded(next, uid))
       next = end(next, unbegun(uid, { state: 'Cancelled', message: 'the cluster is being deleted' }, now));
+  return next;
+}
+
+/** C7.1: what a person needs now waits neither for windows nor behind other operations. */
+function overrideWindows(state: State, observed: Observed, now: Millis): State {
+  let next = state;
+  for (const { uid, name, spec } of observed.requests) {
+    if (spec.type !== 'OverrideWindows' || isEnded(next, uid)) continue;
+    const duration = parseDuration(spec.duration);
+    const until = now + (duration.ok ? duration.value : 0);
+    const message = `changes do not wait for windows until ${new Date(until).toISOString()}: ${spec.reason}`;
+    next = end(
+      { ...next, windowOverride: { until, operation: name } },
+      unbegun(uid, { state: 'Succeeded', message }, now),
+    );
+  }
   return next;
 }
 

@@ -23,6 +23,7 @@ import { pendingOf, retryOf } from '../state.ts';
 import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.ts';
 import type { Decision, MemberState, Reason, Step } from '../types.ts';
 import { majorStep } from '../versions.ts';
+import { closedWindow } from '../windows.ts';
 import {
   act,
   backingOff,
@@ -189,6 +190,8 @@ function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly M
       view.member.name,
     );
   }
+  const later = outsideWindow(scene, view);
+  if (later !== null) return later;
   const safe = mayGoDown(scene, view, members);
   if (safe !== null) return safe;
   if (stateOf(view) !== 'PRIMARY' || members.length === 1) return give(scene, view);
@@ -209,6 +212,15 @@ function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly M
       `${view.member.name} hands over; writes pause for an election`,
     )
   );
+}
+
+/** C7.1: what is voluntary waits for the next window; a member that is down already is repaired at once. */
+function outsideWindow(scene: Scene, { member }: MemberView): Decision | null {
+  const closed = closedWindow(scene.desired, scene.state, scene.now);
+  if (closed === null) return null;
+  const at = new Date(closed.opensAt).toISOString().slice(0, 16).replace('T', ' ');
+  const detail = `${member.name} waits for the maintenance window (${closed.text}), which opens at ${at} UTC`;
+  return wait('MaintenanceWindow', closed.opensAt, detail, member.name);
 }
 
 /** S3: somebody electable who lacks nothing of what the primary acknowledged to a majority. */

@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { type DeepReadonly, nameText, objectReference, someText, timestampText } from '../fields.ts';
+import {
+  type DeepReadonly,
+  durationText,
+  nameText,
+  objectReference,
+  someText,
+  timestampText,
+} from '../fields.ts';
 import { commonStatus, envelope } from '../meta.ts';
 
 const target = { mongodbResourceRef: objectReference('MongoDB').describe('What it is done to.') } as const;
@@ -66,6 +73,12 @@ export const operationSpecSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('Resume').describe(TYPE_TEXT),
     ...target,
+  }),
+  z.strictObject({
+    type: z.literal('OverrideWindows').describe(TYPE_TEXT),
+    ...target,
+    reason: someText().describe('Why changes may not wait for the maintenance window.'),
+    duration: durationText().default('2h').describe('How long they may go on outside the windows.'),
   }),
   z.strictObject({ type: z.literal('StartBalancer').describe(TYPE_TEXT), ...target }),
   z.strictObject({
