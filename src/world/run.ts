@@ -162,7 +162,6 @@ class Run {
       Math.max(timeline.now, ...this.#world.planes.map((plane) => plane.stalledUntil)),
       going,
     );
-    const before = this.#effects;
     const settled = await this.#settle(timeline.now + CONVERGENCE, going);
     if (!going()) return;
     if (!settled)
@@ -170,7 +169,6 @@ class Run {
         'L1',
         `not converged ${CONVERGENCE / MINUTE} minutes after calm: ${this.#unsettled()}`,
       );
-    this.#checkEffects(this.#effects - before);
     await this.#sickNeighbour(going);
     if (!going()) return;
     await this.#staysQuiet(going);
@@ -184,9 +182,11 @@ class Run {
   /** True when all is settled at two looks in a row. */
   async #settle(until: Millis, going: () => boolean): Promise<boolean> {
     const { timeline } = this.#world;
+    const before = this.#effects;
     let good = 0;
     while (timeline.now < until && going()) {
       await timeline.run(timeline.now + 2 * SECOND, going);
+      this.#checkEffects(this.#effects - before);
       good = this.#unsettled() === null ? good + 1 : 0;
       if (good >= 2) return true;
     }

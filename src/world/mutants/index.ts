@@ -1,5 +1,6 @@
 /** Planted bugs: what is wrong, which invariant must notice, and within how many seeds. The list for people is docs/mutants.md. */
 import type { Mutation } from '../mutation.ts';
+import type { Scenario } from '../scenario.ts';
 import { PLANNER_MUTANTS } from './planner.ts';
 import { READING_MUTANTS } from './readings.ts';
 import { RUNTIME_MUTANTS } from './runtime.ts';
@@ -10,10 +11,12 @@ export interface Mutant {
   readonly bug: string;
   /** Any of these may be the first to notice. */
   readonly caughtBy: readonly string[];
-  /** Seeds that are enough, from `from` on. */
+  /** Seeds that are enough, from `from` on; those that cannot show it are not counted. */
   readonly budget: number;
   /** First seed to try. */
   readonly from: number;
+  /** Whether a scenario has what it takes to show the bug at all; without: any has. */
+  readonly suits?: (scenario: Scenario) => boolean;
   /** A fresh one for every run: some remember. */
   readonly make: () => Mutation;
 }

@@ -3,6 +3,7 @@ import type { Plan, ReplSetConfig, State, Step } from '../../clusters/index.ts';
 import type { Report } from '../../engine/provider.ts';
 import { brain, replan, withSteps } from './brain.ts';
 import type { Mutant } from './index.ts';
+import { ambushed, wants } from './suits.ts';
 
 const acting = (steps: readonly Step[], because: 'UsersChanged' | 'Deleting'): Plan => ({
   act: { kind: 'act', steps, because, detail: 'planted' },
@@ -16,8 +17,9 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     name: 'guard-agrees',
     bug: 'the guard always agrees',
     caughtBy: ['S1', 'S2', 'S3', 'S4', 'S6', 'S10', 'S11', 'L1'],
-    budget: 2000,
-    from: 287,
+    budget: 60,
+    from: 33,
+    suits: ambushed,
     make: () =>
       brain((provider) => {
         provider.guard = () => null;
@@ -89,6 +91,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     caughtBy: ['S4', 'S11', 'WRITES', 'A13'],
     budget: 60,
     from: 13,
+    suits: wants('suspend'),
     make: () =>
       replan((plan, { state }) => {
         const left = state.members.filter(({ volumeId }) => volumeId !== null);
@@ -155,7 +158,8 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a paused cluster is worked on',
     caughtBy: ['S11', 'L1'],
     budget: 60,
-    from: 30,
+    from: 46,
+    suits: wants('pause'),
     make: () =>
       brain((provider) => {
         const { desired } = provider;
@@ -194,7 +198,8 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     bug: 'a user whose document is gone stays in the database',
     caughtBy: ['L1'],
     budget: 60,
-    from: 112,
+    from: 46,
+    suits: wants('dropUser'),
     make: () =>
       brain((provider) => {
         const { perform } = provider;
@@ -210,6 +215,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
     caughtBy: ['S12'],
     budget: 200,
     from: 12,
+    suits: wants('tls'),
     make: () =>
       brain((provider) => {
         const { advance } = provider;

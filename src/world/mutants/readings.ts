@@ -2,6 +2,7 @@
 import type { Observed, ReplSetConfig, Step } from '../../clusters/index.ts';
 import { brain, replan, withSteps } from './brain.ts';
 import type { Mutant } from './index.ts';
+import { wants } from './suits.ts';
 
 export const READING_MUTANTS: readonly Mutant[] = [
   {
@@ -36,9 +37,9 @@ export const READING_MUTANTS: readonly Mutant[] = [
   {
     name: 'blocks-falsely',
     bug: 'a member that fails is called a conflict of ownership',
-    caughtBy: ['L1'],
+    caughtBy: ['L1', 'S1'],
     budget: 60,
-    from: 12,
+    from: 33,
     make: () =>
       replan((plan, { state }) => {
         if (state.members.every(({ stage }) => stage === 'active') || state.phase !== 'running') return plan;
@@ -89,6 +90,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
     caughtBy: ['S1', 'S2', 'S3', 'S7', 'L1'],
     budget: 200,
     from: 69,
+    suits: wants('version'),
     make: () =>
       replan((plan, { state }) => {
         const upgrade = plan.act?.steps.find((step) => step.kind === 'upgrade');

@@ -2,6 +2,7 @@
 import type { Agents, Batch, Store } from '../../engine/ports.ts';
 import type { Mutation } from '../mutation.ts';
 import type { Mutant } from './index.ts';
+import { both, lateRivals, rivals, suffers, wants } from './suits.ts';
 
 /** A store with some methods replaced. */
 const over = (store: Store, methods: Partial<Store>): Store =>
@@ -24,6 +25,7 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     caughtBy: ['S9'],
     budget: 400,
     from: 334,
+    suits: rivals,
     make: () => {
       // The fence is taken off before the store sees it; the write is still told with it.
       return { store: (store) => over(store, { commit: ({ fence: _, ...batch }) => store.commit(batch) }) };
@@ -34,7 +36,8 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'every control plane believes to hold every lease',
     caughtBy: ['S9', 'S10', 'L1', 'S16', 'L2'],
     budget: 100,
-    from: 30,
+    from: 146,
+    suits: rivals,
     make: () => ({
       store: (store) =>
         over(store, {
@@ -47,9 +50,10 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
   {
     name: 'agents-without-epochs',
     bug: 'agents carry out commands of any epoch',
-    caughtBy: ['S9'],
-    budget: 1000,
-    from: 78,
+    caughtBy: ['S9', 'L1', 'L2'],
+    budget: 40,
+    from: 1686,
+    suits: lateRivals,
     make: () => ({ agentBugs: { ignoreEpochs: true } }),
   },
   {
@@ -65,7 +69,8 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'an agent deletes the volume that has the right name',
     caughtBy: ['S4', 'S11'],
     budget: 600,
-    from: 211,
+    from: 247,
+    suits: both(suffers('foreignVolume'), wants('delete', 'members', 'operation')),
     make: () => ({ agentBugs: { volumesByName: true } }),
   },
   {
@@ -73,7 +78,8 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     bug: 'a volume whose service is gone is formatted when the service is made again: it looked empty',
     caughtBy: ['S6', 'WRITES'],
     budget: 300,
-    from: 22,
+    from: 58,
+    suits: suffers('runtimeGone'),
     make: () => ({ agentBugs: { formatsVolumes: true } }),
   },
   {
