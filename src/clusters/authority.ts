@@ -14,6 +14,8 @@ export interface AuthorityHolder {
   readonly name: string;
   readonly trust: string | null;
   readonly issuer: string | null;
+  /** Given before authorities were remembered: of the only one there was, until another is introduced. */
+  readonly untold?: true;
 }
 
 /** Identity of a bundle: fingerprints of what is trusted, in order. */
@@ -26,12 +28,19 @@ export function holdersOf(cluster: string, state: Pick<State, 'members'>): reado
     .map(({ name, stage, activated }) => {
       const settled = stage !== 'reloading' && stage !== 'upgrading';
       const given = settled ? (activated?.certificate ?? null) : null;
-      return { name: `${cluster}${name}`, trust: given?.trust ?? null, issuer: given?.issuer ?? null };
+      const untold = settled && given === null ? ({ untold: true } as const) : {};
+      return {
+        name: `${cluster}${name}`,
+        trust: given?.trust ?? null,
+        issuer: given?.issuer ?? null,
+        ...untold,
+      };
     });
 }
 
 /** Who still lacks what this phase gives; empty: the next one may begin. */
 export const lackingIn = (authority: Authority, holders: readonly AuthorityHolder[]): readonly string[] =>
   holders
+    .filter(({ untold }) => untold !== true || authority.rotating)
     .filter(({ trust, issuer }) => trust !== authority.trust || issuer !== authority.issuer)
     .map((holder) => holder.name);

@@ -147,7 +147,12 @@ export class AuthorityRotation {
     for await (const { metadata } of allOf(store, 'Host')) {
       const report = agents.host(metadata.name);
       const identity = report?.connected ? report.facts.identity : undefined;
-      const name = `host ${metadata.name}${report?.connected ? '' : ' (not connected)'}`;
+      const why = !report?.connected
+        ? ' (not connected)'
+        : identity === undefined
+          ? ' (its agent is too old)'
+          : '';
+      const name = `host ${metadata.name}${why}`;
       holders.push({ name, trust: identity?.trust ?? null, issuer: identity?.issuer ?? null });
     }
     return holders;
