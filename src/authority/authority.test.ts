@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
+import { makeRng } from '../base/rng.ts';
 import type { Store } from '../engine/ports.ts';
 import { ManualClock } from '../engine/testing/clock.ts';
 import type { Action, MemberAsk, TaskReply, TaskSpec } from '../maintenance/index.ts';
@@ -301,3 +302,57 @@ test('C1.5 new work can be switched off for all authorities; completing and drop
   await two.setDisabled(false);
   expect((await one.create(task('u', ['h1']), undefined)).status).toBe('SUCCESS');
 });
+
+test('C1.6 S13 three authorities on one store, asked at random at the same time, never exceed the mode together', async () => {
+  const { another, store, clock } = stage();
+  const authorities = [await another(), await another(), await another()];
+  const rng = makeRng(7);
+  const held = async (): Promise<ReadonlyMap<string, readonly string[]>> => {
+    const fresh = new Authority({
+      store,
+      clock,
+      log: quiet,
+      source: new PlayedFleet({ a: playedSet('a', HOSTS), b: playedSet('b', HOSTS) }),
+    });
+    await fresh.open();
+    const nodes = await fresh.nodes();
+    await fresh.close();
+    return new Map(
+      nodes.filter((n) => n.holders.length > 0).map((n) => [n.node.key, n.holders.map((h) => h.permission)]),
+    );
+  };
+  let granted = 0;
+  for (let round = 0; round < 40; round++) {
+    const told = await Promise.all(
+      Array.from({ length: 5 }, async (_, i): Promise<readonly string[]> => {
+        const authority = rng.pick(authorities);
+        const what = rng.below(6);
+        if (what < 2)
+          return performed(
+            await authority.create(task(`t${round}-${i}`, [rng.pick(HOSTS), rng.pick(HOSTS)]), undefined),
+          );
+        if (what === 2)
+          return asked(await authority.acquire(member(`${rng.pick(['a', 'b'])}-${rng.below(3)}`)));
+        const uids = await authority.list('');
+        if (uids.length === 0) return [];
+        const uid = rng.pick(uids);
+        if (what === 3) return performed(await authority.refresh(uid));
+        await (what === 4
+          ? authority.drop(uid)
+          : authority.release(`cluster/${rng.pick(['a', 'b'])}-${rng.below(3)}`));
+        return [];
+      }),
+    );
+    granted += told.flat().length;
+    const locked = [...(await held()).keys()];
+    for (const set of ['default/a-', 'default/b-'])
+      expect(locked.filter((key) => key.startsWith(set)).length).toBeLessThan(2);
+    await clock.advance(rng.below(3) * MINUTE);
+  }
+  expect(granted).toBeGreaterThan(10);
+});
+
+const performed = (reply: TaskReply): readonly string[] =>
+  states(reply).filter((s) => s.endsWith('PERFORMED'));
+const asked = (admission: { readonly kind: string }): readonly string[] =>
+  admission.kind === 'granted' ? ['granted'] : [];

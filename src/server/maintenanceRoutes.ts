@@ -1,6 +1,6 @@
 /** Routes of maintenance: tasks, what they would do, nodes and hosts, and the health of topologies. */
 import { z } from 'zod';
-import type { Authority } from '../authority/index.ts';
+import type { Authority, HostView, NodeView } from '../authority/index.ts';
 import { BelayError } from '../base/error.ts';
 import { ORIGINAL, type TaskReply } from '../maintenance/index.ts';
 import {
@@ -96,7 +96,14 @@ function taskRoutes(deps: ApiDeps): readonly Route[] {
         const uids = await deps.maintenance.list(call.query['owner'] ?? '');
         const replies = await Promise.all(uids.map((uid) => deps.maintenance.get(uid)));
         const there = replies.filter((reply) => reply.entry !== null);
-        return { items: await Promise.all(there.map((reply) => told(deps.maintenance, reply))) };
+        // All hosts are looked at once for all tasks, and only if a task is about one.
+        let looked: Promise<readonly HostView[]> | null = null;
+        const hosts = (): Promise<readonly HostView[]> => {
+          looked ??= deps.maintenance.hosts();
+          return looked;
+        };
+        const items = await Promise.all(there.map((r) => told(deps.maintenance, r, undefined, hosts)));
+        return { items };
       },
     },
     {
@@ -282,19 +289,22 @@ async function answer(maintenance: Authority, reply: TaskReply): Promise<Json> {
 }
 
 /** A task with what is on its hosts: people think in members, not in locks. */
-async function told(maintenance: Authority, reply: TaskReply, topology?: string): Promise<Json> {
+async function told(
+  maintenance: Authority,
+  reply: TaskReply,
+  topology?: string,
+  hosts: () => Promise<readonly HostView[]> = () => maintenance.hosts(),
+): Promise<Json> {
   const asked = new Set(
     reply.groups.flat().flatMap(({ action: { scope } }) => (scope.kind === 'host' ? [scope.host] : [])),
   );
-  const hosts = asked.size === 0 ? [] : await maintenance.hosts();
+  const views = asked.size === 0 ? [] : await hosts();
   const members = new Map(
-    hosts
-      .filter(({ host }) => asked.has(host))
-      .map(({ host, nodes }) => [
-        host,
-        nodes.map(({ node }) => (node.role === undefined ? node.name : `${node.name} (${node.role})`)),
-      ]),
+    views.filter(({ host }) => asked.has(host)).map(({ host, nodes }) => [host, nodes.map(memberText)]),
   );
   const of = topology ?? maintenance.topologyOf(reply);
   return taskJson(reply, of, (host) => members.get(host) ?? []);
 }
+
+const memberText = ({ node }: NodeView): string =>
+  node.role === undefined ? node.name : `${node.name} (${node.role})`;
