@@ -99,6 +99,26 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     make: intentsLate,
   },
   {
+    name: 'new-passwords-alone',
+    bug: 'agents are not given the password to come before their database has it',
+    caughtBy: ['S12'],
+    budget: 30,
+    from: 9000,
+    suits: ({ edits }) => edits.some((edit) => edit.kind === 'operation' && edit.type === 'RotateUsers'),
+    make: () => ({
+      agents: (agents) =>
+        new Proxy(agents, {
+          get: (target, name) => {
+            const value = Reflect.get(target, name, target) as unknown;
+            if (name !== 'publish') return typeof value === 'function' ? value.bind(target) : value;
+            const publish: Agents['publish'] = (ref, snapshot, fence) =>
+              target.publish(ref, { ...snapshot, nextMonitor: null }, fence);
+            return publish;
+          },
+        }),
+    }),
+  },
+  {
     name: 'secret-in-event',
     bug: 'a password is told in an event',
     caughtBy: ['S8'],
