@@ -189,7 +189,7 @@ function doing(plan: Plan): string | null {
 const verb = (act: Extract<Decision, { kind: 'act' }>): string => act.steps[0]?.kind ?? 'working';
 
 /** `runs for 3 s` would change the status with every look. */
-const withoutClock = (text: string): string => text.replace(/ runs for [^:]*/, ' runs');
+export const withoutClock = (text: string): string => text.replace(/ runs for [^:]*/, ' runs');
 
 // ── conditions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,6 +1,7 @@
 import type { Operation } from '../../model/index.ts';
 import { views } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
+import { withoutClock } from '../status.ts';
 import type {
   Decision,
   Desired,
@@ -75,7 +76,7 @@ function running(
   const share = members.length === 0 ? 0 : Math.round((100 * completed.length) / members.length);
   const resting =
     state.phase === 'suspended' ? 'the cluster is suspended; it goes on when it is resumed' : undefined;
-  const doing = held?.detail ?? resting;
+  const doing = held === undefined ? resting : withoutClock(held.detail);
   const message =
     common.cancelRequested && told.keeps !== null
       ? `not cancelled: ${told.keeps}${doing === undefined ? '' : ` (${doing})`}`
