@@ -1,0 +1,137 @@
+import { expect, test } from 'vitest';
+import { Desk } from './desk.ts';
+import { Fleet } from './fleet.ts';
+import type { Erasure, FleetSpec, LimitSetSpec, NodeSpec, NodeState } from './fleetSpec.ts';
+import type { Mode } from './types.ts';
+
+const node = (n: number, state: NodeState = 'up', kind: NodeSpec['kind'] = 'storage'): NodeSpec => ({
+  key: `${n}`,
+  name: `node ${n}`,
+  host: `h${n}`,
+  kind,
+  state,
+  startedAt: null,
+  cluster: 'c',
+  disks: kind === 'storage' ? [{ id: 0, ok: true }] : [],
+});
+
+/** Nodes in one storage group, three to a data centre. */
+function group(erasure: Erasure, count: number, down: readonly number[] = []): FleetSpec {
+  const nodes = Array.from({ length: count }, (_, n) => node(n, down.includes(n) ? 'down' : 'up'));
+  const vdisks = nodes.map((n, i) => ({ node: n.key, disk: 0, realm: Math.floor(i / 3), ok: true }));
+  return { nodes, groups: [{ id: 1, erasure, vdisks }] };
+}
+
+/** Takes nodes one after the other, each for another task; gives what became of each. */
+function take(spec: FleetSpec, nodes: readonly number[], mode: Mode): readonly string[] {
+  const desk = new Desk(new Fleet(spec));
+  return nodes.map((n) => {
+    const scope = { kind: 'node' as const, node: `${n}` };
+    const actions = [{ action: { type: 'lock' as const, scope, duration: null }, at: [0, 0] as const }];
+    const answer = desk.request({ owner: 'u', mode, partial: true, schedule: false, actions }, 0);
+    return answer.granted.length > 0 ? 'granted' : (answer.refusal?.reason ?? '');
+  });
+}
+
+const VDISKS = 'TooManyUnavailableVDisks';
+const RINGS = 'TooManyUnavailableStateStorageRings';
+
+test('C2.1 strong: one virtual disk of a group, whatever the erasure; a disk that is down counts', () => {
+  for (const erasure of ['block-4-2', 'mirror-3-dc', 'mirror-3of4'] as const)
+    expect(take(group(erasure, 9), [0, 1], 'strong')).toEqual(['granted', VDISKS]);
+  expect(take(group('block-4-2', 8, [3]), [0, 3], 'strong')).toEqual([VDISKS, 'granted']);
+});
+
+test('C2.2 weak: two of block-4-2; of mirror-3-dc one data centre and one disk of another', () => {
+  expect(take(group('block-4-2', 8), [0, 1, 2], 'weak')).toEqual(['granted', 'granted', VDISKS]);
+  const ok = 'granted';
+  expect(take(group('mirror-3-dc', 9), [0, 1, 2, 3, 4, 6], 'weak')).toEqual([ok, ok, ok, ok, VDISKS, VDISKS]);
+  expect(take(group('mirror-3-dc', 9), [0, 3, 6], 'weak')).toEqual([ok, ok, VDISKS]);
+  expect(take(group('mirror-3-dc', 9), [0, 1, 3, 4, 5], 'weak')).toEqual([ok, ok, ok, VDISKS, VDISKS]);
+});
+
+test('C2.1 C2.2 rings: one in strong, (nToSelect − 1)/2 in weak; replicas of a ring that is out already cost nothing', () => {
+  const nodes = Array.from({ length: 10 }, (_, n) => node(n, 'up', 'dynamic'));
+  const rings = [0, 1, 2, 3, 4].map((r) => [`${2 * r}`, `${2 * r + 1}`]);
+  const spec = { nodes, stateStorages: [{ nToSelect: 5, rings, disabled: [] }] };
+  expect(take(spec, [0, 1, 2], 'strong')).toEqual(['granted', 'granted', RINGS]);
+  expect(take(spec, [0, 2, 3, 4], 'weak')).toEqual(['granted', 'granted', 'granted', RINGS]);
+});
+
+test('C2.3 force takes groups, rings and data without parity apart; a lock it respects', () => {
+  expect(take(group('none', 2), [0, 0], 'strong')).toEqual(['NoParity', 'NoParity']);
+  expect(take(group('none', 2), [0, 0], 'force')).toEqual(['granted', 'Locked']);
+  expect(take(group('block-4-2', 8), [0, 1, 2, 3, 4, 5, 6, 7], 'force').every((v) => v === 'granted')).toBe(
+    true,
+  );
+});
+
+const limit = (kind: LimitSetSpec['kind'], count: number, numbers: Partial<LimitSetSpec>): LimitSetSpec => ({
+  kind,
+  name: kind,
+  nodes: Array.from({ length: count }, (_, n) => `${n}`),
+  nodesLimit: 0,
+  percentLimit: 0,
+  ...numbers,
+});
+const limited = (count: number, ...limits: readonly LimitSetSpec[]): FleetSpec => ({
+  nodes: Array.from({ length: count }, (_, n) => node(n, 'up', 'dynamic')),
+  limits,
+});
+const grantsOf = (spec: FleetSpec): number =>
+  take(spec, [...spec.nodes.keys()], 'weak').filter((v) => v === 'granted').length;
+
+test('C4.1 limits of cluster and tenant, absolute and in percent; one node may always go when none is out', () => {
+  for (const [count, most] of [
+    [3, 1],
+    [8, 1],
+    [15, 1],
+    [16, 2],
+    [24, 3],
+  ] as const)
+    expect([count, grantsOf(limited(count, limit('cluster', count, { percentLimit: 13 })))]).toEqual([
+      count,
+      most,
+    ]);
+  expect(grantsOf(limited(8, limit('cluster', 8, { nodesLimit: 3 })))).toBe(3);
+  const both = limited(
+    20,
+    limit('cluster', 20, { percentLimit: 50 }),
+    limit('tenant', 10, { nodesLimit: 2 }),
+  );
+  expect(take(both, [0, 1, 2, 12], 'weak')).toEqual([
+    'granted',
+    'granted',
+    'TenantDisabledNodesLimitReached',
+    'granted',
+  ]);
+  expect(take(limited(8, limit('cluster', 8, { nodesLimit: 1 })), [0, 1], 'weak')[1]).toBe(
+    'DisabledNodesLimitReached',
+  );
+});
+
+test('C4.2 of the nodes that can run system tablets strong leaves half, weak one; storage nodes only', () => {
+  const nodes = Array.from({ length: 6 }, (_, n) => node(n));
+  const spec = { nodes, limits: [limit('tablets', 6, {})] };
+  const granted = (mode: Mode): number =>
+    take(spec, [0, 1, 2, 3, 4, 5], mode).filter((v) => v === 'granted').length;
+  expect([granted('strong'), granted('weak'), granted('force')]).toEqual([3, 5, 6]);
+});
+
+test('C5.1 a node is looked at in order: its lock, limits, disks, ring, system tablets', () => {
+  const base = group('block-4-2', 8, [7]);
+  const nodes = base.nodes;
+  const rings = { nToSelect: 5, rings: [['0'], ['7']], disabled: [] };
+  const tablets = { ...limit('tablets', 0, {}), nodes: ['0'] };
+  const all = { ...base, stateStorages: [rings], limits: [limit('cluster', 8, { nodesLimit: 1 }), tablets] };
+  const first = (spec: FleetSpec): string => take(spec, [0], 'strong')[0] ?? '';
+  expect(first(all)).toBe('DisabledNodesLimitReached');
+  expect(first({ ...all, limits: [tablets] })).toBe(VDISKS);
+  expect(first({ nodes, stateStorages: [rings], limits: [tablets] })).toBe(RINGS);
+  expect(first({ nodes, limits: [tablets] })).toBe('SysTabletsNodeLimitReached');
+  expect(first({ nodes })).toBe('granted');
+});
+
+test('C1.4 what is locked counts as unavailable, and whoever has the lock may work on it', () => {
+  expect(take(group('block-4-2', 8), [0, 0, 1], 'strong')).toEqual(['granted', 'Locked', VDISKS]);
+});
