@@ -163,3 +163,31 @@ test('C6.1 run cleans up after Ctrl-C: the command is ended and nothing stays lo
   expect(ran.code).toBe(130);
   expect((await cli.belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
 });
+
+test('C6.4 what is in maintenance is described as that, and as no fault', async () => {
+  const { describeText } = await import('./verbs/describe.ts');
+  const member = (name: string, health: string) => ({
+    name,
+    health,
+    hostName: 'db7',
+    stage: 'active',
+    state: 'DOWN',
+  });
+  const object = {
+    apiVersion: 'belay.dev/v1',
+    kind: 'MongoDB',
+    metadata: { name: 'audit', namespace: 'default' },
+    spec: { type: 'ReplicaSet', version: '8.0.32-14' },
+    status: { phase: 'Degraded', members: [member('audit-1', 'unknown'), member('audit-2', 'unhealthy')] },
+  };
+  const text = (held: ReadonlyMap<string, string>): Promise<string> =>
+    describeText('MongoDB', object as unknown as Parameters<typeof describeText>[1], [], 0, held);
+  const fault = await text(new Map());
+  expect(fault).toContain('belay maintenance create --host db7 --duration 2h');
+  expect(fault).toContain('belay replace audit audit-1');
+  const words = 'in maintenance: kernel (eve) until 2026-11-30T10:00:00Z';
+  const held = await text(new Map(['audit-1', 'audit-2'].map((name) => [name, words])));
+  expect(lines(held).filter((line) => line.endsWith(words))).toHaveLength(2);
+  expect(held).not.toContain('belay replace');
+  expect(held).not.toContain('its log is on host');
+});

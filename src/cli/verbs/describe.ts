@@ -4,6 +4,7 @@ import { type ApiList, type ApiObject, objectPath } from '../client.ts';
 import { type Context, placeOf, structured, targetOf } from '../context.ts';
 import { age, asText, table } from '../output.ts';
 import { lag, rowsOf, type StatusRow, statusOf } from '../rows.ts';
+import type { NodeRow } from './maintenance.ts';
 
 /** Events shown with a description. */
 const EVENTS = '15';
@@ -30,26 +31,48 @@ export async function describe(context: Context, words: readonly string[]): Prom
   const format = structured(context);
   context.terminal.out(
     format === null
-      ? await describeText(kind.kind, object, events, context.now())
+      ? await describeText(kind.kind, object, events, context.now(), await heldOf(context, kind.kind, object))
       : await asText({ object, events }, format),
   );
 }
 
-/** The text of a description. */
+/** Members somebody has in maintenance, with who and until when: what is down there is no fault. */
+async function heldOf(
+  context: Context,
+  kind: string,
+  { metadata }: ApiObject,
+): Promise<ReadonlyMap<string, string>> {
+  if (kind !== 'MongoDB' && kind !== 'Host') return new Map();
+  const cluster = kind === 'MongoDB' ? `${metadata.namespace ?? 'default'}/${metadata.name}` : undefined;
+  const path = '/api/v1/maintenance/nodes';
+  const { items } = await context.client.get<{ items: readonly NodeRow[] }>(path, { cluster });
+  const held = items.filter((n) => n.holders.length > 0 && (kind === 'MongoDB' || n.host === metadata.name));
+  return new Map(
+    held.map((n) => {
+      const [holder] = n.holders;
+      const until = holder?.until == null ? '' : ` until ${holder.until}`;
+      return [n.name, `in maintenance: ${holder?.task} (${holder?.owner})${until}`];
+    }),
+  );
+}
+
+/** The text of a description. `held`: by name of a member, in whose maintenance it is. */
 export async function describeText(
   kind: string,
   object: ApiObject,
   events: readonly ApiObject[],
   now: number,
+  held: ReadonlyMap<string, string> = new Map(),
 ): Promise<string> {
   const status = statusOf(object);
   return [
     ...headLines(kind, object, status, now),
     ...(await specLines(kind, object)),
     ...conditionLines(status),
-    ...(kind === 'MongoDB' ? [...setLines(status), ...memberLines(status, now)] : []),
+    ...(kind === 'MongoDB' ? [...setLines(status), ...memberLines(status, now, held)] : []),
     ...hostLines(kind, object),
-    ...adviceLines(kind, object, status, events),
+    ...(kind === 'Host' ? [...held].map(([member, text]) => pair('Maintenance', `${member}: ${text}`)) : []),
+    ...adviceLines(kind, object, status, events, held),
     ...eventLines(events, now),
   ].join('\n');
 }
@@ -148,7 +171,7 @@ function setLines(status: StatusRow): readonly string[] {
   ];
 }
 
-function memberLines(status: StatusRow, now: number): readonly string[] {
+function memberLines(status: StatusRow, now: number, held: ReadonlyMap<string, string>): readonly string[] {
   const members = status.members ?? [];
   if (members.length === 0) return [];
   const rows = members.map((m) => [
@@ -161,9 +184,10 @@ function memberLines(status: StatusRow, now: number): readonly string[] {
     m.host === undefined ? '–' : `${m.host.includes(':') ? `[${m.host}]` : m.host}:${m.port}`,
     ...(m.votes === undefined ? ['', ''] : [`priority ${m.priority}`, `votes ${m.votes}`]),
     m.lagMillis === undefined || m.state !== 'SECONDARY' ? '' : `lag ${lag(m.lagMillis)}`,
-    m.lastSeen === undefined
-      ? (m.message ?? '')
-      : `agent last seen ${m.lastSeen.slice(11, 19)} (${age(m.lastSeen, now)} ago)`,
+    held.get(m.name) ??
+      (m.lastSeen === undefined
+        ? (m.message ?? '')
+        : `agent last seen ${m.lastSeen.slice(11, 19)} (${age(m.lastSeen, now)} ago)`),
   ]);
   return ['Members', table(null, rows)];
 }
@@ -210,23 +234,28 @@ function adviceLines(
   object: ApiObject,
   status: StatusRow,
   events: readonly ApiObject[],
+  held: ReadonlyMap<string, string>,
 ): readonly string[] {
   const advice: string[] = [];
   const { name } = object.metadata;
   const members = kind === 'MongoDB' ? (status.members ?? []) : [];
   const silent = new Set(
     members
-      .filter((m) => m.health === 'unknown' && m.hostName !== undefined && m.stage === 'active')
+      .filter(
+        (m) =>
+          m.health === 'unknown' && m.hostName !== undefined && m.stage === 'active' && !held.has(m.name),
+      )
       .map((m) => m.hostName),
   );
   for (const host of silent) {
     advice.push(`  host ${host} does not answer: is it up, and its agent?   belay describe host ${host}`);
     advice.push(`    on ${host}:   systemctl status belay-agent`);
+    advice.push(`    it is being repaired:   belay maintenance create --host ${host} --duration 2h`);
     for (const m of members.filter((m) => m.hostName === host))
       advice.push(`    it is gone for good:   belay replace ${name} ${m.name}`);
   }
   for (const m of members)
-    if (m.health === 'unhealthy' && m.hostName !== undefined)
+    if (m.health === 'unhealthy' && m.hostName !== undefined && !held.has(m.name))
       advice.push(
         `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself; its log is on host ${m.hostName}`,
       );
