@@ -66,7 +66,9 @@ function underWay({ state, observed, plan, now }: Scene, all: readonly MemberVie
   const step = plan.act?.steps[0];
   const doing = step?.kind === 'rotateCertificate' ? step.member : null;
   const waiting = lacking.filter((name) => name !== doing).join(', ');
-  const held = plan.act === null ? (plan.waits[0]?.detail ?? plan.blocks[0]?.detail) : undefined;
+  // An operation that runs says for how long: a status that tells it would be another one at every look.
+  const wait = plan.waits.find((w) => w.on !== 'OperationRunning');
+  const held = plan.act === null ? (wait?.detail ?? plan.blocks[0]?.detail) : undefined;
   return [
     doing === null ? '' : `${doing} gets a new one now`,
     waiting === '' ? '' : `${waiting} to follow`,
