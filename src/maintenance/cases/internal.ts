@@ -62,9 +62,7 @@ class Player {
       case 'check':
         return this.#check(step, expect);
       case 'done':
-        for (const ref of step['done'] as readonly string[])
-          for (const id of this.#permissions(ref)) this.#desk.complete(id);
-        return [];
+        return this.#done(step['done'] as readonly string[], expect);
       case 'approve':
         return this.#approve(step, expect);
       case 'reject_request':
@@ -81,6 +79,14 @@ class Player {
         return same('count', expect['count'], this.#held(String(step['list_permissions'])));
       case 'notify':
         return this.#notify(step['notify'] as Json, expect);
+      case 'list_notifications': {
+        const owner = String(step['list_notifications']);
+        const own = this.#desk.announcements().filter((a) => a.owner === owner);
+        return same('count', expect['count'], own.length);
+      }
+      case 'reject_notification':
+        this.#desk.withdraw(this.#names.get(String(step['reject_notification']))?.entry ?? '');
+        return [];
       case 'restart_cms':
         this.#desk = this.#open(JSON.parse(JSON.stringify(this.#desk.book())) as Book);
         return [];
@@ -111,7 +117,8 @@ class Player {
         duration: seconds(request['duration']),
         ignoreTenants: request['tenant_policy'] === 'none',
         evict: request['evict_vdisks'] === true,
-        actions: (request['actions'] as readonly Json[]).map((action, i) => ({
+        maxInFlight: Number(request['max_inflight'] ?? 0),
+        actions: this.#expanded(request['actions'] as readonly Json[]).map((action, i) => ({
           action: actionOf(action),
           at: [i, 0] as const,
         })),
@@ -119,6 +126,18 @@ class Player {
       this.#world.now,
     );
     return this.#answered({ ...step, as: request['as'] }, answer, answer.entry?.id ?? null, expect);
+  }
+
+  /** An action on a tenant is one on each of its nodes. */
+  #expanded(actions: readonly Json[]): readonly Json[] {
+    const { nodes } = this.#world.spec();
+    return actions.flatMap((action) =>
+      action['tenant'] === undefined
+        ? [action]
+        : nodes
+            .filter((node) => node.tenant === action['tenant'])
+            .map((node) => ({ ...action, shutdown: Number(node.key) })),
+    );
   }
 
   #check(step: Json, expect: Json): readonly string[] {
@@ -172,10 +191,19 @@ class Player {
     ];
   }
 
+  #done(refs: readonly string[], expect: Json): readonly string[] {
+    const ids = refs.flatMap((ref) => this.#permissions(ref));
+    const unknown = ids.filter((id) => this.#desk.permission(id) === undefined);
+    for (const id of ids) this.#desk.complete(id);
+    return same('code', expect['code'], unknown.length === 0 ? 'OK' : 'WRONG_REQUEST');
+  }
+
   #notify(notify: Json, expect: Json): readonly string[] {
     const from: Millis = this.#world.now + Number(notify['in_seconds'] ?? 0) * SECOND;
     const actions = (notify['actions'] as readonly Json[]).map(actionOf);
-    this.#desk.announce({ id: `n-${from}`, owner: String(notify['user'] ?? 'user'), actions, from });
+    const id = `n-${this.#desk.announcements().length + 1}-${from}`;
+    this.#desk.announce({ id, owner: String(notify['user'] ?? 'user'), actions, from });
+    if (typeof notify['as'] === 'string') this.#names.set(notify['as'], { entry: id, permissions: [] });
     return same('code', expect['code'], 'OK');
   }
 

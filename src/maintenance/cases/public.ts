@@ -174,9 +174,15 @@ class Player {
       ...same('performed', expect['performed'], of('PERFORMED') + of('IN_PROGRESS')),
       ...same('pending', expect['pending'], of('PENDING')),
       ...same('states', sorted(expect['states']), sorted(states)),
+      ...same('retry_after', expect['retry_after'], this.#retryIn(reply)),
       ...this.#timesOf(uid, how, reply),
       ...unexplained(reply, how),
     ].map((problem) => (reply.issues.length === 0 ? problem : `${problem}; ${reply.issues.join('; ')}`));
+  }
+
+  /** Seconds from now; null: nobody has to ask again. */
+  #retryIn({ retryAfter }: SeenReply): number | null {
+    return retryAfter === null ? null : Math.round((retryAfter - this.#world.now) / SECOND);
   }
 
   /** create_time is set once, last_refresh_time moves with create and refresh and with nothing else. */
