@@ -154,3 +154,29 @@ test('C1.5 an admin switches new grants off; what is held can still be given bac
     task: null,
   });
 });
+
+test('C5.4 C6.3 a topology of a thousand nodes and ninety thousand virtual disks is taken over REST and planned on', async () => {
+  const all = Array.from({ length: 1000 }, (_, i) => i + 1);
+  const disks = Array.from({ length: 10 }, (_, id) => ({ id }));
+  const storageGroups = Array.from({ length: 11_250 }, (_, id) => ({
+    id,
+    erasure: 'block-4-2',
+    vdisks: [1, 2, 3, 4, 5, 6, 7, 8].map((k) => ({
+      node: Math.floor(id / 90) * 8 + k,
+      disk: Math.floor((id % 90) / 9),
+    })),
+  }));
+  const nodes = all.map((id) => ({ id, host: `y${id}`, state: 'Up', disks }));
+  const body = {
+    apiVersion: 'belay.dev/v1',
+    kind: 'Topology',
+    metadata: { name: 'big' },
+    spec: { nodes, storageGroups, limits: { cluster: { percent: 0 } } },
+  };
+  expect((await api.call('PUT', '/api/v1/topologies/big', { body })).status).toBe(201);
+  await api.clock.advance(1);
+  const made = await api.call('POST', TASKS, {
+    body: { name: 'all', nodes: all.map(String), topology: 'big' },
+  });
+  expect(states(made).filter((s) => s.endsWith('performed'))).toHaveLength(125);
+});

@@ -238,38 +238,42 @@ function lookRoutes(deps: ApiDeps): readonly Route[] {
 // ── topologies ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Health that somebody observes is pushed here; what is not named stays as it was told last. */
-const healthRoute = (deps: ApiDeps): Route => ({
-  method: 'POST',
-  path: '/api/v1/topologies/{name}/health',
-  id: 'pushTopologyHealth',
-  tag: 'Topology',
-  summary: 'Tell the health of nodes, disks and virtual disks of a topology',
-  role: 'operator',
-  body: body(topologyHealthSchema),
-  answers: { 200: { description: 'When it was noted, and until when it is believed' } },
-  handle: async (call) => {
-    const key = { kind: 'Topology', namespace: DEFAULT_NAMESPACE, name: call.param('name') };
-    const object = await getObject(deps, key);
-    const news = call.body as TopologyHealth;
-    const known = (object.status as Topology['status'] | null)?.health;
-    const observedAt = new Date(deps.clock.now()).toISOString();
-    const health = {
-      nodes: merged(known?.nodes ?? [], news.nodes, (n) => `${n.id}`),
-      disks: merged(known?.disks ?? [], news.disks, (d) => `${d.node}/${d.disk}`),
-      vdisks: merged(known?.vdisks ?? [], news.vdisks, (v) => `${v.group}/${v.node}`),
-      observedAt,
-    };
-    const value = {
-      observedGeneration: object.metadata.generation,
-      phase: 'Ready',
-      conditions: [],
-      warnings: [],
-      health,
-    };
-    await deps.store.commit({ status: [{ key, uid: object.metadata.uid, value }] });
-    return { observedAt, nodes: health.nodes.length };
-  },
-});
+function healthRoute(deps: ApiDeps): Route {
+  // One after the other: two pushes at once must not forget what the other one told.
+  let turn: Promise<unknown> = Promise.resolve();
+  return {
+    method: 'POST',
+    path: '/api/v1/topologies/{name}/health',
+    id: 'pushTopologyHealth',
+    tag: 'Topology',
+    summary: 'Tell the health of nodes, disks and virtual disks of a topology',
+    role: 'operator',
+    body: body(topologyHealthSchema),
+    answers: { 200: { description: 'When it was noted, and of how many nodes something is told' } },
+    handle: (call) => {
+      const noted = turn.then(() => noteHealth(deps, call.param('name'), call.body as TopologyHealth));
+      turn = noted.catch(() => undefined);
+      return noted;
+    },
+  };
+}
+
+async function noteHealth(deps: ApiDeps, name: string, news: TopologyHealth): Promise<Json> {
+  const key = { kind: 'Topology', namespace: DEFAULT_NAMESPACE, name };
+  const object = await getObject(deps, key);
+  const known = (object.status as Topology['status'] | null)?.health;
+  const observedAt = new Date(deps.clock.now()).toISOString();
+  const health = {
+    nodes: merged(known?.nodes ?? [], news.nodes, (n) => `${n.id}`),
+    disks: merged(known?.disks ?? [], news.disks, (d) => `${d.node}/${d.disk}`),
+    vdisks: merged(known?.vdisks ?? [], news.vdisks, (v) => `${v.group}/${v.node}`),
+    observedAt,
+  };
+  const { generation, uid } = object.metadata;
+  const value = { observedGeneration: generation, phase: 'Ready', conditions: [], warnings: [], health };
+  await deps.store.commit({ status: [{ key, uid, value }] });
+  return { observedAt, nodes: health.nodes.length };
+}
 
 function merged<T extends object>(
   known: readonly T[],

@@ -1,4 +1,5 @@
 /** Routes of objects: the same for every kind of the language, one row per kind and verb. */
+import { MIB } from '../base/units.ts';
 import { KINDS, type KindInfo } from '../model/index.ts';
 import type { ApiDeps } from './deps.ts';
 import {
@@ -53,6 +54,9 @@ const IF_MATCH = header(
 );
 /** Types documents may be sent in. */
 export const DOCUMENT_TYPES = ['application/json', 'application/yaml'];
+
+/** A thousand nodes with ninety virtual disks each are two megabytes; no stored value is larger than four. */
+const TOPOLOGY_LIMIT = 5 * MIB;
 
 /** Routes of all kinds. */
 export const objectRoutes = (deps: ApiDeps): readonly Route[] => [
@@ -183,6 +187,7 @@ function changeRoutes(deps: ApiDeps, info: KindInfo, path: string, suffix: strin
     {
       ...base,
       method: 'PUT',
+      ...(kind === 'Topology' ? { bodyLimit: TOPOLOGY_LIMIT } : {}),
       id: `replace${kind}${suffix}`,
       summary: `Create or replace a ${kind}; a resourceVersion in the document must be the current one`,
       parameters: [DRY_RUN, IF_MATCH, header('If-None-Match', '*: only create')],

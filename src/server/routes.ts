@@ -37,6 +37,8 @@ export interface Route {
   readonly role: Role | 'anyone';
   readonly parameters?: readonly Parameter[];
   readonly body?: Body;
+  /** Largest body in bytes, where it is not that of all. */
+  readonly bodyLimit?: number;
   /** Successful answers; failures are problem+json everywhere. */
   readonly answers: Readonly<Record<number, { readonly description: string; readonly schema?: Json }>>;
   /** Gives the body of the answer, or the reply when it was sent already. */
@@ -65,6 +67,7 @@ export const identityOf = (request: FastifyRequest): Identity | null => identiti
 export function addRoute(app: FastifyInstance, deps: ApiDeps, route: Route): void {
   app.route({
     method: route.method,
+    ...(route.bodyLimit === undefined ? {} : { bodyLimit: route.bodyLimit }),
     url: route.path.replace(/\{(\w+)\}/g, ':$1'),
     onRequest: async (request) => {
       await authorise(deps, request, route);
