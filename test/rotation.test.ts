@@ -115,7 +115,7 @@ test(
     const watch = (async () => {
       while (watching) {
         const { members = [] } = await stack.status('live');
-        blind.push(...members.filter((m) => m.health !== 'healthy').map((m) => `${m.name} ${m.health}`));
+        blind.push(...members.filter((m) => m.health !== 'healthy').map((m) => JSON.stringify(m)));
         await new Promise((resolve) => setTimeout(resolve, 30));
       }
     })();

@@ -242,10 +242,15 @@ export class Observer {
     }
     this.#refreshing = true;
     this.#cancelPoll();
+    const watched = this.#watched;
     try {
       await this.#read();
     } catch (failure) {
-      this.#lose(round, failure);
+      // Another login took the client's place below the look: that says nothing of the database.
+      if (round === this.#round && watched !== this.#watched) {
+        this.#refreshing = false;
+        void this.#refresh(round);
+      } else this.#lose(round, failure);
       return;
     }
     if (round !== this.#round) return;
