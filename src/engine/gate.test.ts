@@ -78,3 +78,12 @@ test('a step that takes nothing down passes without a question', async () => {
   const passed = await passGate(gate, [step('x')], () => [], 5_000, 1_000);
   expect(passed.steps).toHaveLength(1);
 });
+
+test('S2 S13 a step that takes two members down passes with both grants or not at all', async () => {
+  const at = desk();
+  const both = () => [ask('orders-0'), ask('orders-1')];
+  const passed = await passGate(gateOf(at), [step('orders-0')], both, 5_000, 1_000);
+  expect(passed.steps).toEqual([]);
+  expect(passed.grants.size).toBe(0);
+  expect(passed.waits[0]?.detail).toMatch(/^orders-1: /);
+});

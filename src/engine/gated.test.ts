@@ -1,0 +1,111 @@
+/** The engine with a gate: what is asked, kept and given back over several passes (C3.2, S2, S13). */
+import { expect, test } from 'vitest';
+import { SECOND } from '../base/units.ts';
+import { admitMember, Desk, Fleet, type MemberAsk, releaseMember } from '../maintenance/index.ts';
+import { openMemoryStore } from '../store/memory.ts';
+import { Engine } from './engine.ts';
+import { Executor } from './executor.ts';
+import type { Gate } from './gate.ts';
+import { createToy, silentLog } from './testing/bench.ts';
+import { ManualClock, settle } from './testing/clock.ts';
+import { type ToyHooks, ToyWorld, toyProvider } from './testing/toy.ts';
+
+const LONG = 3_600 * SECOND;
+
+/** Boxes are members of one set: to open one takes it down, and that is under way for as long as `down` names it. */
+async function scene(hooks: ToyHooks = {}, duration = LONG) {
+  const clock = new ManualClock();
+  const store = openMemoryStore({ clock, makeUid: () => 'uid-1' });
+  const nodes = ['x', 'y', 'z'].map((name) => ({
+    key: `default/${name}`,
+    name,
+    host: name,
+    kind: 'member' as const,
+    state: 'up' as const,
+    startedAt: null,
+    disks: [],
+    cluster: 'default/a',
+  }));
+  const members = nodes.map(({ key }) => ({ node: key, votes: 1 as const, priority: 1, data: true }));
+  const set = { key: 'default/a', role: 'replicaSet' as const, members, writeConcern: 'majority' as const };
+  const desk = new Desk(new Fleet({ nodes, replicaSets: [{ ...set, interruption: false }] }));
+  const held = new Set<string>();
+  const gate: Gate = {
+    acquire: async (ask) => {
+      const admission = admitMember(desk, ask, clock.now());
+      held.add(ask.id);
+      return admission;
+    },
+    release: async (id) => {
+      releaseMember(desk, id);
+      held.delete(id);
+    },
+    holds: (prefix) => [...held].filter((id) => id.startsWith(prefix)),
+    onChange: () => () => {},
+  };
+  const ask = (box: string): MemberAsk => ({
+    id: `uid-1/${box}`,
+    node: `default/${box}`,
+    holder: 'Toy default/a',
+    why: 'is opened',
+    priority: 100,
+    mode: 'strong',
+    duration,
+  });
+  const world = new ToyWorld();
+  const down = new Set<string>();
+  const provider = {
+    ...toyProvider(world, hooks),
+    disruptions: (step: { kind: string; box: string }) => (step.kind === 'open' ? [ask(step.box)] : []),
+    underWay: () => [...down].map((box) => `uid-1/${box}`),
+  };
+  const engine = new Engine({ store, clock, log: silentLog, holder: 'one', kinds: ['Toy'] });
+  const { informer, leases, metrics } = engine;
+  const executor = new Executor({ provider, store, informer, leases, clock, log: silentLog, metrics, gate });
+  engine.add(executor);
+  await engine.open();
+  await settle();
+  const opened = (): readonly string[] => world.effects.filter((e) => e.kind === 'open').map((e) => e.box);
+  return { clock, store, engine, executor, desk, held, down, opened, metrics };
+}
+
+test('S2 C3.2 a grant is kept while its work is under way; the next member waits for it, and nothing is held at the end', async () => {
+  const { clock, store, engine, executor, held, down, opened } = await scene();
+  down.add('x');
+  await createToy(store, 'a', ['x', 'y']);
+  await clock.advance(20 * SECOND);
+  expect(opened()).toEqual(['x']);
+  expect([...held].sort()).toEqual(['uid-1/x', 'uid-1/y']);
+  expect(executor.waitingAtGate()).toEqual(['uid-1']);
+  down.delete('x');
+  await clock.advance(20 * SECOND);
+  expect(opened()).toEqual(['x', 'y']);
+  await clock.advance(60 * SECOND);
+  expect([...held]).toEqual([]);
+  expect(executor.waitingAtGate()).toEqual([]);
+  await engine.close();
+});
+
+test('S2 S13 a grant that ended before the effect begins is none: nothing is taken down with it', async () => {
+  let late = 0;
+  const clocks: ManualClock[] = [];
+  const slow: ToyHooks = {
+    observe: (_, fresh) => {
+      if (fresh && late > 0) clocks[0]?.jump(late);
+    },
+  };
+  const { clock, store, engine, opened, metrics } = await scene(slow, SECOND);
+  clocks.push(clock);
+  await createToy(store, 'a', []);
+  late = 2 * SECOND;
+  const key = { kind: 'Toy', namespace: 'default', name: 'a' };
+  const object = await store.get(key);
+  await store.update(key, { spec: { boxes: ['x'] } }, object?.metadata.resourceVersion);
+  await clock.advance(3 * SECOND);
+  expect(opened()).toEqual([]);
+  expect(metrics.refusals.get('NoGrant')).toBeGreaterThan(0);
+  late = 0;
+  await clock.advance(60 * SECOND);
+  expect(opened()).toEqual(['x']);
+  await engine.close();
+});
