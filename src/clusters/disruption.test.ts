@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
-import { disruptionsOf } from './disruption.ts';
+import { disruptionsOf, underWay } from './disruption.ts';
 import { desired } from './fixtures.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
+import { startStep, withMember } from './state.ts';
+import type { State, Step } from './types.ts';
 
 /** What the whole of a replacement asks the authority for, in order. */
 function askedFor(members: number): readonly string[] {
@@ -44,4 +46,40 @@ test('A6.4 L1 a set that shrinks to one member asks for nothing at its last step
   }
   expect(set.config.members.length).toBe(1);
   expect(asked).toEqual([]);
+});
+
+test('S2 A8.1 a member that the platform upgrades, or that is coming back, keeps its grant; the others hold none', () => {
+  const { state, desired: want } = new Play(desired());
+  expect(underWay(state)).toEqual([]);
+  const upgraded = startStep(state, { kind: 'upgrade', member: 'orders-1', version: want.version }, 'u1', 0);
+  expect(underWay(upgraded)).toEqual(['orders-1']);
+  const grown = startStep(state, { kind: 'growVolume', member: 'orders-1', sizeBytes: 1 }, 'g1', 0);
+  expect(underWay(grown)).toEqual([]);
+  for (const stage of ['reloading', 'upgrading'] as const)
+    expect(underWay(withMember(state, 'orders-2', { stage }))).toEqual(['orders-2']);
+});
+
+test('A14.2 S13 a suspension takes down by force who serves, and asks for nobody who serves no more; a deletion asks nobody', () => {
+  const set = new Play(desired());
+  const step: Step = { kind: 'deleteRuntime', member: 'orders-1' };
+  const asked = (state: State, want = desired({ suspend: true })) =>
+    disruptionsOf(step, state, set.reading(), want).map((d) => [d.member, d.mode]);
+  expect(asked(set.state)).toEqual([['orders-1', 'force']]);
+  expect(asked(withMember(set.state, 'orders-1', { stage: 'removing' }))).toEqual([]);
+  expect(asked(withMember(set.state, 'orders-1', { activated: null }))).toEqual([]);
+  expect(asked(set.state, desired({ suspend: true, deleting: { keepVolumes: true } }))).toEqual([]);
+});
+
+test('S2 C2.5 a hand-over of three asks for the primary; a member without a vote leaves without a question', () => {
+  const set = new Play(desired());
+  const handOver: Step = { kind: 'stepDown', replicaSet: 'orders', member: 'orders-0' };
+  const asked = (step: Step) =>
+    disruptionsOf(step, set.state, set.reading(), set.desired).map(({ member }) => member);
+  expect(asked(handOver)).toEqual(['orders-0']);
+  const base = { kind: 'reconfig', replicaSet: 'orders', via: 'orders-0', change: '' } as const;
+  const config = { ...set.config, version: 2, members: set.config.members.slice(0, 2) };
+  expect(asked({ ...base, config })).toEqual(['orders-2']);
+  const rows = set.config.members.map((r, i) => (i === 2 ? { ...r, votes: 0 as const, priority: 0 } : r));
+  set.config = { ...set.config, members: rows };
+  expect(asked({ ...base, config })).toEqual([]);
 });

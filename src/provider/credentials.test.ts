@@ -101,6 +101,28 @@ test('A9.4 A13.5 S10 a successor is staged beside the certificate in use, is one
   expect((await next(using(staged))).given.fingerprint).not.toBe(staged.given.fingerprint);
 });
 
+test('A13.5 S10 what was left of a promotion that died half-way is not taken for a successor', async () => {
+  const { credentials, clock, secrets } = await scene();
+  const using = ({ given }: MemberCertificate): MemberState => {
+    const target = member(0, 'db1');
+    const activated = { certificate: given } as NonNullable<MemberState['activated']>;
+    return { ...target, activated };
+  };
+  const first = await credentials.certificate(desired(), UID, member(0, 'db1'), clock.now());
+  const second = await credentials.certificate(desired(), UID, using(first), clock.now(), true);
+  // It became the member's and was written down, but the control plane died before the staged one was taken away.
+  const promoted = await secrets.list(`clusters/${UID}/`);
+  const [current, staged] = [
+    promoted.find((name) => name.includes('orders-0') && !name.includes('next')),
+    promoted.find((name) => name.includes('orders-0') && name.includes('next')),
+  ];
+  await secrets.put(current ?? '', second.pem);
+  expect(staged).toBeDefined();
+  const third = await credentials.certificate(desired(), UID, using(second), clock.now(), true);
+  expect(third.staged).toBe(true);
+  expect(third.given.fingerprint).not.toBe(second.given.fingerprint);
+});
+
 test('S12 TLS-02 while an authority is replaced, a certificate comes with a bundle that holds its issuer, and every bundle fits the certificates before and after', async () => {
   const { credentials, ca, clock } = await scene();
   const give = async (): Promise<MemberCertificate> => {

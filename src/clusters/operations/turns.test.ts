@@ -101,3 +101,26 @@ test('A13.6 an operation waits while the platform works on a member, not while i
   expect(other.state.pending).toHaveLength(1);
   expect(other.state.operation?.uid).toBe('op-1');
 });
+
+test('A13.3 A2.4 a replacement waits while the platform works on another member of the cluster', () => {
+  const set = new Play(desired());
+  set.hosts = [1, 2, 3, 4].map((n) => host(`db${n}`));
+  set.state = startStep(set.state, { kind: 'growVolume', member: 'orders-0', sizeBytes: 1 }, 'grow-0', 0);
+  set.requests = [asked({ type: 'Replace', ...ref, member: 'orders-1' })];
+  set.state = advance(set.state, set.desired, set.reading(), set.now);
+  expect(set.state.operation).toBeNull();
+  expect(waitOf(set, set.requests[0] as OperationRequest)).toBe('growVolume of orders-0 is under way');
+});
+
+test('A13.3 A14.2 a substitute that was placed before a suspension keeps its place, whatever its host says of new members', () => {
+  const set = new Play(desired());
+  set.hosts = [1, 2, 3, 4].map((n) => host(`db${n}`));
+  set.requests = [asked({ type: 'Replace', ...ref, member: 'orders-1' })];
+  while (set.pass() !== 'import orders-3');
+  const back = { stage: 'planned', serviceId: null, activated: null, deployedVersion: null } as const;
+  set.state = withMember(set.state, 'orders-3', back);
+  set.hosts = [1, 2, 3, 4].map((n) => host(`db${n}`, { schedulable: n !== 4 }));
+  const next = advance(set.state, set.desired, set.reading(), set.now);
+  expect(next.ended).toEqual([]);
+  expect(next.operation?.uid).toBe('op-1');
+});
