@@ -54,6 +54,7 @@ export class ControlPlane {
   skew: Millis = 0;
   channel: Channel | null = null;
   provider: RunningProvider | null = null;
+  gate: Authority | null = null;
   lives = 0;
   readonly #options: ControlPlaneOptions;
   readonly #feeds = new Set<() => void>();
@@ -111,6 +112,7 @@ export class ControlPlane {
     const engine = new Engine({ store, clock, log, holder, kinds });
     const source = new InformerFleet(engine.informer, agents);
     const gate = new Authority({ store, clock, log, source });
+    this.gate = gate;
     const provider = addProvider({
       engine,
       store,

@@ -3,6 +3,7 @@ import type { Checker } from '../stage.ts';
 import { canary } from './canary.ts';
 import { credentials } from './credentials.ts';
 import { epochs } from './epochs.ts';
+import { grants } from './grants.ts';
 import { handsOff } from './handsOff.ts';
 import { initiation } from './initiation.ts';
 import { intents } from './intents.ts';
@@ -31,6 +32,7 @@ export const CHECKERS: Readonly<Record<string, Checker>> = {
   S10: once,
   S11: handsOff,
   S12: credentials,
+  S13: grants,
   S15: ready,
   S16: intents,
   L3: waits,

@@ -26,6 +26,17 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
       }),
   },
   {
+    name: 'asks-nobody',
+    bug: 'the maintenance authority is not asked before a member is taken down',
+    caughtBy: ['S13'],
+    budget: 60,
+    from: 10,
+    make: () =>
+      brain((provider) => {
+        provider.disruptions = () => [];
+      }),
+  },
+  {
     name: 'initiates-each',
     bug: 'every member is initiated as a set of its own',
     caughtBy: ['S6', 'L1'],
