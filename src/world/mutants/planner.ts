@@ -16,7 +16,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
   {
     name: 'guard-agrees',
     bug: 'the guard always agrees',
-    caughtBy: ['S1', 'S2', 'S3', 'S4', 'S6', 'S10', 'S11', 'L1'],
+    caughtBy: ['S1', 'S2', 'S3', 'S4', 'S6', 'S10', 'S11', 'L1', 'S13'],
     budget: 60,
     from: 33,
     suits: ambushed,
@@ -53,7 +53,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
   {
     name: 'reloads-all',
     bug: 'a rolling change goes to all members at once',
-    caughtBy: ['S1', 'S2', 'S3'],
+    caughtBy: ['S1', 'S2', 'S3', 'S13'],
     budget: 60,
     from: 10,
     make: () =>
@@ -69,7 +69,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
   {
     name: 'primary-first',
     bug: 'a primary is reloaded instead of handing over',
-    caughtBy: ['S3', 'S1'],
+    caughtBy: ['S3', 'S1', 'S13'],
     budget: 100,
     from: 10,
     make: () =>
@@ -83,7 +83,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
   {
     name: 'joins-with-vote',
     bug: 'a new member joins with its vote and priority at once',
-    caughtBy: ['S5'],
+    caughtBy: ['S5', 'S13'],
     budget: 150,
     from: 12,
     make: () =>
@@ -167,7 +167,7 @@ export const PLANNER_MUTANTS: readonly Mutant[] = [
   {
     name: 'ignores-pause',
     bug: 'a paused cluster is worked on',
-    caughtBy: ['S11', 'L1'],
+    caughtBy: ['S11', 'L1', 'S13'],
     budget: 60,
     from: 46,
     suits: wants('pause'),

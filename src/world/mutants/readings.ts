@@ -8,7 +8,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
   {
     name: 'stale-is-healthy',
     bug: 'the last reading of a member counts as its present one, however old it is',
-    caughtBy: ['S1', 'S2', 'S15', 'L1'],
+    caughtBy: ['S1', 'S2', 'S15', 'L1', 'S13'],
     budget: 300,
     from: 30,
     make: staleIsHealthy,
@@ -37,7 +37,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
   {
     name: 'blocks-falsely',
     bug: 'a member that fails is called a conflict of ownership',
-    caughtBy: ['L1', 'S1'],
+    caughtBy: ['L1', 'S1', 'S13'],
     budget: 60,
     from: 33,
     make: () =>
@@ -71,7 +71,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
   {
     name: 'two-votes-at-once',
     bug: 'all members get their votes in one reconfig',
-    caughtBy: ['S5', 'L1', 'L2'],
+    caughtBy: ['S5', 'L1', 'L2', 'S13'],
     budget: 150,
     from: 12,
     make: () =>
@@ -87,7 +87,7 @@ export const READING_MUTANTS: readonly Mutant[] = [
   {
     name: 'upgrades-all',
     bug: 'all members get the new binary at once',
-    caughtBy: ['S1', 'S2', 'S3', 'S7', 'L1'],
+    caughtBy: ['S1', 'S2', 'S3', 'S7', 'L1', 'S13'],
     budget: 200,
     from: 69,
     suits: wants('version'),
