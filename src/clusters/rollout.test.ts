@@ -52,6 +52,24 @@ test('A8.1 A8.2 A8.4 an upgrade needs the old FCV, changes binaries one by one a
   ]);
 });
 
+test('A8.1 S7 an upgrade whose first member never runs is put back; once one runs it is not', () => {
+  const play = new Play(desired({ version: '7.0.43-23' }));
+  play.fcv = '7.0';
+  const upgradeFirst = (): void => {
+    play.desired = desired({ version: '8.0.32-14' });
+    expect(play.pass()).toBe('upgrade orders-2');
+    play.desired = desired({ version: '7.0.43-23' });
+  };
+  upgradeFirst();
+  play.crashing.add(2);
+  expect(play.pass()).toBe('upgrade orders-2');
+  play.crashing.delete(2);
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  expect(play.state.members.map((m) => m.deployedVersion)).toEqual(Array(3).fill('7.0.43-23'));
+  upgradeFirst();
+  expect(play.pass()).toBe('blocked VersionStep');
+});
+
 test('S7 skipping a major and going down across majors are refused', () => {
   const skip = new Play(desired({ version: '6.0.29-23' }));
   skip.desired = desired({ version: '8.0.32-14' });

@@ -318,12 +318,18 @@ export function applyOutcome(
     const pending = pendingOf(state, target);
     const known = undone(state, step);
     const cleared = pending?.stepId === stepId ? withoutPending(known, target) : known;
-    return withFailure(cleared, step.kind, target, outcome.code, outcome.message, now, outcome.retry);
+    const failed = withFailure(cleared, step.kind, target, outcome.code, outcome.message, now, outcome.retry);
+    return step.kind === 'reload' ? withTried(failed, step.member, step.configVersion) : failed;
   }
   const done = applyDone(state, step, stepId, outcome.result);
   // Infrastructure is only started here; its failures are over when the operation was seen to succeed (A2.4).
   return INFRASTRUCTURE.has(step.kind) ? done : withoutRetry(done, step.kind, target);
 }
+
+const withTried = (state: State, member: string, tried: number): State => ({
+  ...state,
+  retries: state.retries.map((r) => (r.action === 'reload' && r.member === member ? { ...r, tried } : r)),
+});
 
 type Rotation = Extract<OperationWork, { readonly kind: 'RotateUsers' }>;
 

@@ -227,6 +227,8 @@ export interface RetryState {
   readonly nextTryAt: Millis;
   /** Refused for good: not asked again before the spec or the world looks other than this mark; null: not taken yet. */
   readonly refused?: { readonly on: number | null };
+  /** Of a snapshot: the version that was tried. A newer one does not wait for this one's next try (STK-04). */
+  readonly tried?: number;
 }
 
 /** A MongoDBUser as last applied to the database (USR-08, USR-10). */

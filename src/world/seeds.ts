@@ -18,4 +18,5 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 5199, showed: 'certificates came to their end after the world had been called settled' },
   { seed: 5632, showed: 'a member stayed locked for what a dead control plane had been granted' },
   { seed: 5699, showed: 'a restart that was held up on its way met a member that had become primary' },
+  { seed: 20_051, showed: 'a certificate whose answer was lost was waited for for ever' },
 ];

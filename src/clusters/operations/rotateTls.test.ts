@@ -175,3 +175,32 @@ test('A9.4 TLS-05 the condition says how many days are left, who gets a new cert
     /^False ExpiresSoon: the certificate authority ends in 19 days, .*belay rotate ca/,
   );
 });
+
+test('A2.7 A13.5 a member that took its certificate, though no answer told so, is given the same one again and is not waited for for ever', () => {
+  const set = play();
+  set.requests = [asked()];
+  set.pass(); // the operation begins with orders-2
+  set.state = {
+    ...set.state,
+    members: set.state.members.map((m) =>
+      m.name === 'orders-2' && m.activated !== null
+        ? {
+            ...m,
+            stage: 'reloading' as const,
+            activated: {
+              ...m.activated,
+              certificate: { fingerprint: 'old orders-2', notAfter: 300 * DAY, issuer: 'A', trust: 'A' },
+            },
+          }
+        : m,
+    ),
+  };
+  const read = set.reading();
+  const members = read.members.map((m) =>
+    m.name === 'orders-2' && m.facts !== null
+      ? { ...m, facts: { ...m.facts, certificate: { notAfter: 600 * DAY, fingerprint: 'sha256:new' } } }
+      : m,
+  );
+  const { act } = plan({ ...read, members }, set.desired, set.state, set.now);
+  expect(act?.steps).toMatchObject([{ kind: 'rotateCertificate', member: 'orders-2' }]);
+});

@@ -132,6 +132,9 @@ function continueWith(
 ): readonly (Decision | null)[] {
   const { member } = view;
   if (pendingOf(scene.state, member.name) !== null) return []; // planPending says what runs
+  // It took a certificate whose answer was lost: the same one is given again, and this time it is known.
+  const lost = needOf(scene, member) === 'certificate' && !isDown(view) && !presentsItsCertificate(view);
+  if (lost && takesOnline(scene.state, view)) return [rotateOnline(scene, view, members)];
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = needOf(scene, member) !== 'certificate' || isDown(view);
   if (needy.includes(view) && view.facts !== null && cure) return [give(scene, view)];
@@ -269,7 +272,8 @@ function give(scene: Scene, view: MemberView): Decision {
   const configVersion =
     lacks === 'certificate' ? nextVersion(scene.state, member) : scene.state.configVersion;
   const held = backingOff(scene, need, member.name);
-  if (held !== null && !supersedes(scene, member)) return helpNeeded(scene, need, member.name) ?? held;
+  if (held !== null && !(need === 'reload' && supersedes(scene, member)))
+    return helpNeeded(scene, need, member.name) ?? held;
   const step: Step =
     need === 'upgrade'
       ? { kind: 'upgrade', member: member.name, version: scene.desired.version }
@@ -285,8 +289,7 @@ function give(scene: Scene, view: MemberView): Decision {
 
 /** STK-04: a goal newer than the failed try is tried at once. */
 const supersedes = (scene: Scene, member: MemberState): boolean =>
-  retryOf(scene.state, 'reload', member.name) !== null &&
-  (member.activated?.configVersion ?? 0) < scene.state.configVersion;
+  (retryOf(scene.state, 'reload', member.name)?.tried ?? 0) < scene.state.configVersion;
 
 function reasonOf(scene: Scene, member: MemberState): Reason {
   const need = needOf(scene, member);
@@ -333,6 +336,19 @@ function certificateReason(scene: Scene, member: MemberState): Reason {
 
 // ── versions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/**
+ * An upgrade that never came to run is put back: every member runs the wanted series or has plainly ended, and the
+ * primary has its compatibility version, so no data can be newer. What is not known runs, for all we know.
+ */
+function takesBack(wanted: string, members: readonly MemberView[]): boolean {
+  const series = wanted.split('.').slice(0, 2).join('.');
+  const old = ({ database, facts }: MemberView): boolean =>
+    database === null
+      ? facts?.process.kind === 'exited'
+      : majorStep(database.binaryVersion, wanted) === 'same';
+  return members.every(old) && primaryOf(members)?.database?.featureCompatibilityVersion === series;
+}
+
 /** S7, A8.4: one major at a time, and only from the old major's FCV; never down across majors. */
 function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Decision | null {
   const from = members
@@ -342,6 +358,7 @@ function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Deci
   const step = majorStep(from, scene.desired.version);
   // A router has no compatibility version of its own; it follows the sets that were looked at before it.
   if (step === 'same' || set.role === 'router') return null;
+  if (step === 'down' && takesBack(scene.desired.version, members)) return null;
   if (step !== 'next') {
     const detail =
       step === 'down'
