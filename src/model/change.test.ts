@@ -67,6 +67,21 @@ test('A8.4 S7 majors are neither skipped nor gone down', () => {
   expect(back.warnings[0]?.message).toMatch(/is older than/);
 });
 
+test('A8.1 A8.4 S7 an upgrade that no member runs yet may be taken back, one that runs may not', () => {
+  const [old, next] = [object({ version: '8.0.32-14' }), object({ version: '7.0.43-23' })];
+  const status = (featureCompatibilityVersion: string, ...versions: (string | undefined)[]) => ({
+    featureCompatibilityVersion,
+    members: versions.map((version, i) => ({ name: `orders-${i}`, ...(version ? { version } : {}) })),
+  });
+  expect(changes(old, next, status('7.0', '7.0.43-23', '7.0.43-23', undefined))).toEqual([]);
+  for (const unsafe of [
+    status('8.0', '7.0.43-23', '7.0.43-23', undefined),
+    status('7.0', '7.0.43-23', '7.0.43-23', '8.0.32-14'),
+    status('7.0', undefined, undefined, undefined),
+  ])
+    expect(changes(old, next, unsafe)[0]).toMatch(/downgrades across major versions/);
+});
+
 test('A8.4 the next major waits for the old major to be in force', () => {
   const [old, next] = [object({ version: '7.0.43-23' }), object({ version: '8.0.32-14' })];
   expect(changes(old, next, { featureCompatibilityVersion: '6.0' })[0]).toMatch(

@@ -57,7 +57,9 @@ function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found
   const [from, to] = [majorOf(was), majorOf(is)];
   if (from === undefined || to === undefined) return;
   const path = 'spec.version';
-  if (to < from) {
+  if (to === from - 1 && neverRan(before, to)) {
+    found.warnings.push({ path, message: `takes ${was} back, which no member runs yet` });
+  } else if (to < from) {
     const message = `cannot go from ${was} down to ${is}: downgrades across major versions are not supported; restore a backup into a new database`;
     found.problems.push({ path, message });
   } else if (to > from + 1) {
@@ -68,6 +70,14 @@ function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found
   } else if (compareBuilds(is, was) < 0) {
     found.warnings.push({ path, message: `${is} is older than ${was}, which runs now` });
   }
+}
+
+// An upgrade whose first member fails to start is put back, not downgraded: its FCV is in force and no newer binary is seen.
+function neverRan(before: Loose, major: number): boolean {
+  if (textAt(before, 'status', 'featureCompatibilityVersion') !== `${major}.0`) return false;
+  const members = mapAt(before, 'status').members;
+  const running = (Array.isArray(members) ? members : []).flatMap((m: Loose) => textAt(m, 'version') ?? []);
+  return running.length > 0 && running.every((version) => majorOf(version) === major);
 }
 
 // A8.4: the next major needs the old major's FCV in force; it is observed, and absent before the first reading.
