@@ -5,7 +5,7 @@ import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
 import { status } from '../status.ts';
-import type { OperationRequest } from '../types.ts';
+import type { OperationRequest, State } from '../types.ts';
 
 const asked = (change: Partial<OperationRequest> = {}): OperationRequest => ({
   uid: 'op-1',
@@ -198,9 +198,19 @@ test('A2.7 A13.5 a member that took its certificate, though no answer told so, i
   const read = set.reading();
   const members = read.members.map((m) =>
     m.name === 'orders-2' && m.facts !== null
-      ? { ...m, facts: { ...m.facts, certificate: { notAfter: 600 * DAY, fingerprint: 'sha256:new' } } }
+      ? {
+          ...m,
+          facts: {
+            ...m.facts,
+            configVersion: m.facts.configVersion + 1,
+            certificate: { notAfter: 600 * DAY, fingerprint: 'sha256:new' },
+          },
+        }
       : m,
   );
-  const { act } = plan({ ...read, members }, set.desired, set.state, set.now);
-  expect(act?.steps).toMatchObject([{ kind: 'rotateCertificate', member: 'orders-2' }]);
+  const again = [{ kind: 'rotateCertificate', member: 'orders-2' }];
+  const decided = (state: State) => plan({ ...read, members }, set.desired, state, set.now).act?.steps;
+  expect(decided(set.state)).toMatchObject(again);
+  // Also when the operation was cancelled meanwhile: what it presents must be known before anybody else is touched.
+  expect(decided({ ...set.state, operation: null })).toMatchObject(again);
 });

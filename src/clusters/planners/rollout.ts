@@ -132,8 +132,9 @@ function continueWith(
 ): readonly (Decision | null)[] {
   const { member } = view;
   if (pendingOf(scene.state, member.name) !== null) return []; // planPending says what runs
-  // It took a certificate whose answer was lost: the same one is given again, and this time it is known.
-  const lost = needOf(scene, member) === 'certificate' && !isDown(view) && !presentsItsCertificate(view);
+  // It took a newer certificate and the answer was lost: the same one is given again, and this time it is known.
+  const newer = (view.facts?.configVersion ?? 0) > (member.activated?.configVersion ?? 0);
+  const lost = newer && !isDown(view) && !presentsItsCertificate(view);
   if (lost && takesOnline(scene.state, view)) return [rotateOnline(scene, view, members)];
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = needOf(scene, member) !== 'certificate' || isDown(view);
