@@ -13,6 +13,7 @@ import type {
 import { guard } from './guard.ts';
 import { configOf, views } from './interpret.ts';
 import { systemUsersHash } from './planners/users.ts';
+import { recovered } from './previewRecovery.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
 import { applyOutcome, memberOf, startStep } from './state.ts';
 import { isRouter, memberHost, serviceHostname } from './topology.ts';
@@ -118,13 +119,13 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
     case 'reload':
     case 'rotateCertificate':
     case 'giveLogins':
-      return changed(model, step.member, (facts) => ({
+      return changed(revived(model, step.member), step.member, (facts) => ({
         ...facts,
         configVersion: step.configVersion,
         certificate: null,
       }));
     case 'upgrade':
-      return changed(succeed({}), step.member, (facts) =>
+      return changed(revived(succeed({}), step.member), step.member, (facts) =>
         facts.database?.kind === 'reachable'
           ? { ...facts, database: { ...facts.database, binaryVersion: step.version } }
           : facts,
@@ -217,6 +218,18 @@ function withMembers(model: Model, names: readonly string[], facts: MemberFacts 
       : before;
   });
   return { ...model, observed: { ...model.observed, members: observed } };
+}
+
+/** A member that was down comes up with what it is given: that is what a corrected spec is for (STK-04). */
+function revived(model: Model, name: string): Model {
+  const facts = model.observed.members.find((m) => m.name === name)?.facts;
+  const isDown = facts != null && (facts.configError !== null || facts.process.kind === 'exited');
+  const well = isDown ? recovered(model.observed, model.state) : null;
+  if (well === null) return model;
+  const members = model.observed.members.map((m) =>
+    m.name === name ? (well.members.find((w) => w.name === name) ?? m) : m,
+  );
+  return { ...model, observed: { ...model.observed, members } };
 }
 
 const withConfig = (model: Model, config: ReplSetConfig): Model => ({

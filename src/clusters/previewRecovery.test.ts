@@ -36,3 +36,13 @@ test('what needs a person is no wait: the plan ends there', () => {
     refused: ['FcvTooOld'],
   });
 });
+
+test('STK-04 the plan of a corrected spec ends without the old refusal: the member that is down comes up with it', () => {
+  const set = new Play(desired());
+  set.desired = desired({ generation: 2, mongodConfig: { setParameter: { noSuchParameter: 1 } } });
+  set.crashing.add(2);
+  set.toTheEnd(4);
+  const plan = preview(set.reading(), desired({ generation: 3 }), set.state, set.now + 600_000);
+  expect([plan.converges, plan.refusals]).toEqual([true, []]);
+  expect(plan.steps.map((s) => `${s.verb} ${s.targets.join()}`)).toContain('reload orders-2');
+});
