@@ -133,3 +133,14 @@ test('requests cannot be changed, a user stays with its database', () => {
   expect(changes(user('orders', 'u1'), user('orders', 'u2'))).toEqual([]);
   expect(changes(user('orders', 'u1'), user('other', 'u1'))).toHaveLength(1);
 });
+
+test('one problem of a changed document brings no untrue ones along', () => {
+  const document = {
+    apiVersion: 'belay.dev/v1',
+    kind: 'MongoDB',
+    metadata: { name: 'orders' },
+    spec: { type: 'ReplicaSet', members: 0 },
+  };
+  const { problems } = validate(document, { current: object() as never });
+  expect(problems.map((p) => p.path)).toEqual(['spec.members']);
+});

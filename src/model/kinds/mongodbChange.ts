@@ -27,8 +27,9 @@ function checkImmutable(old: Loose, next: Loose, problems: Problem[]): void {
   ];
   for (const [key, instead] of fixed) {
     const [was, is] = [old[key], next[key]];
-    // A data source may be taken out once it has done its work, but not exchanged or added later.
-    if (key === 'dataSource' && is === undefined) continue;
+    // A data source may be taken out once it has done its work, but not exchanged or added later. Others are absent only
+    // where another problem kept the defaults from being filled in, and mean what they meant.
+    if (is === undefined) continue;
     if (sameJson(was, is)) continue;
     const shown = typeof was === 'object' || was === undefined ? '' : ` (it is ${String(was)})`;
     problems.push({ path: `spec.${key}`, message: `cannot be changed once created${shown}; ${instead}` });
