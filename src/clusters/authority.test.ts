@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DAY } from '../base/units.ts';
 import { type AuthorityPhase, holdersOf, lackingIn, trustOf } from './authority.ts';
+import type { Step } from './decisions.ts';
 import { desired } from './fixtures.ts';
 import { Play } from './play.ts';
-import type { Authority, State, Step } from './types.ts';
+import type { Authority, State } from './types.ts';
 
 const BUNDLES: Readonly<Record<AuthorityPhase, Authority>> = {
   stable: { trust: trustOf(['b']), issuer: 'b', notAfter: 3650 * DAY, rotating: false },

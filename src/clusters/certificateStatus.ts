@@ -2,9 +2,10 @@
 import { DAY, type Millis } from '../base/units.ts';
 import type { Condition } from '../model/meta.ts';
 import { certificateNeed } from './certificates.ts';
+import type { Plan } from './decisions.ts';
 import type { MemberView } from './interpret.ts';
 import { CERTIFICATE_RENEWAL } from './limits.ts';
-import type { Desired, Observed, Plan, State } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 interface Scene {
   readonly observed: Observed;

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
+import type { Step } from './decisions.ts';
 import { disruptionsOf, underWay } from './disruption.ts';
 import { desired } from './fixtures.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { startStep, withMember } from './state.ts';
-import type { State, Step } from './types.ts';
+import type { State } from './types.ts';
 
 /** What the whole of a replacement asks the authority for, in order. */
 function askedFor(members: number): readonly string[] {

@@ -1,8 +1,10 @@
 /** Which steps take something down, and what: the question to the maintenance authority (C3.2, S2, S13). */
+
+import type { Step } from './decisions.ts';
 import { configOf, views } from './interpret.ts';
 import { pendingOf } from './state.ts';
 import { memberHost } from './topology.ts';
-import type { Desired, Observed, State, Step } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 export interface Disruption {
   readonly member: string;

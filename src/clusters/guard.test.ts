@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
+import type { Step } from './decisions.ts';
 import type { DatabaseFacts, MemberStateName } from './facts.ts';
 import { desired, placed, running, seen } from './fixtures.ts';
 import { guard, type Refusal } from './guard.ts';
 import { startStep, withMember } from './state.ts';
-import type { Desired, Observed, State, Step } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 const d = desired();
 const HEALTHY = ['PRIMARY', 'SECONDARY', 'SECONDARY'] as const;

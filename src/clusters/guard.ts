@@ -4,6 +4,7 @@
  */
 import type { Millis } from '../base/units.ts';
 import { hasExpired } from './certificates.ts';
+import type { Step } from './decisions.ts';
 import type { ConfigMember } from './facts.ts';
 import {
   configOf,
@@ -25,7 +26,7 @@ import { heirOf } from './planners/rollout.ts';
 import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
 import { memberHost } from './topology.ts';
-import type { Desired, Observed, State, Step } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 /** Why a step may not be done now. Nothing is lost: the next pass plans again. */
 export interface Refusal {

@@ -1,12 +1,13 @@
 /** What operations, replacements and rotations brought to the guard. */
 import { expect, test } from 'vitest';
+import type { Step } from './decisions.ts';
 import { desired, observed, running, seen, sharded } from './fixtures.ts';
 import { guard, type Refusal } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { initialState, withMember } from './state.ts';
-import type { Desired, Observed, OperationRequest, RunningOperation, State, Step } from './types.ts';
+import type { Desired, Observed, OperationRequest, RunningOperation, State } from './types.ts';
 
 const d = desired();
 const HEALTHY = ['PRIMARY', 'SECONDARY', 'SECONDARY'] as const;

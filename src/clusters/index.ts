@@ -1,6 +1,7 @@
 /** The provider's brain: pure decisions about one cluster. */
 export { type AuthorityHolder, type AuthorityPhase, holdersOf, lackingIn, trustOf } from './authority.ts';
 export { certificateNeed, takesOnline } from './certificates.ts';
+export type * from './decisions.ts';
 export { changeRemarks, type DesiredSource, desiredFrom, remarks, unsupportedFeatures } from './desired.ts';
 export { disruptionsOf, underWay } from './disruption.ts';
 export * from './facts.ts';

@@ -3,6 +3,7 @@
  * table of contents of the product. Pure: no clock, no I/O.
  */
 import type { Millis } from '../base/units.ts';
+import type { Decision, Plan } from './decisions.ts';
 import { views } from './interpret.ts';
 import { planSuspension } from './operations/suspension.ts';
 import { planFirstUser, planIdentity, planInitiate } from './planners/bootstrap.ts';
@@ -28,7 +29,7 @@ import { planRollout } from './planners/rollout.ts';
 import { planBalancer, planShards } from './planners/sharding.ts';
 import { planSystemUsers, planUsers } from './planners/users.ts';
 import { planVolumes } from './planners/volumes.ts';
-import type { Decision, Desired, Observed, Plan, State } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 /** In order: the first that acts wins; a barrier hides everything after it; other waits and blocks stand beside. */
 const PLANNERS: readonly (readonly [string, Planner])[] = [

@@ -1,6 +1,7 @@
 /** A set that plays along, for the tests of planners: steps work, members come back. */
 import { expect } from 'vitest';
 import { modelCertificate } from './certificates.ts';
+import type { Step } from './decisions.ts';
 import type { DatabaseFacts, MemberStateName, ReplSetConfig } from './facts.ts';
 import { facts, running, seen } from './fixtures.ts';
 import { guard } from './guard.ts';
@@ -20,7 +21,6 @@ import type {
   ObservedMember,
   OperationRequest,
   State,
-  Step,
   TlsMode,
 } from './types.ts';
 

@@ -4,6 +4,7 @@
  */
 import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
+import type { BlockReason, Decision, Plan, Step, WaitReason } from './decisions.ts';
 import { advance } from './learn.ts';
 import { RETRY_CAP } from './limits.ts';
 import { plan } from './plan.ts';
@@ -12,7 +13,7 @@ import { recovered } from './previewRecovery.ts';
 import { type PreviewVotes, votesOf } from './previewVotes.ts';
 import { memberOf } from './state.ts';
 import { hostPort } from './topology.ts';
-import type { BlockReason, Decision, Desired, Observed, Plan, State, Step, WaitReason } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 /** One line of a plan. */
 export interface PreviewStep {

@@ -2,6 +2,7 @@
 import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import { modelCertificate } from './certificates.ts';
+import type { Decision, Placement, Step, StepOutcome } from './decisions.ts';
 import type {
   ConfigMember,
   DatabaseFacts,
@@ -17,17 +18,7 @@ import { recovered } from './previewRecovery.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
 import { applyOutcome, memberOf, startStep } from './state.ts';
 import { isRouter, memberHost, serviceHostname } from './topology.ts';
-import type {
-  Decision,
-  Desired,
-  MemberState,
-  Observed,
-  ObservedMember,
-  Placement,
-  State,
-  Step,
-  StepOutcome,
-} from './types.ts';
+import type { Desired, MemberState, Observed, ObservedMember, State } from './types.ts';
 
 /** The world and the record at one moment of a plan. */
 export interface Model {

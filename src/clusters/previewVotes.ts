@@ -1,7 +1,9 @@
 /** What a planned step does to the votes of the sets it touches. */
+
+import type { Step } from './decisions.ts';
 import { isHealthy, type Quorum, quorumOf, views } from './interpret.ts';
 import { isRouter, memberHost } from './topology.ts';
-import type { Observed, State, Step } from './types.ts';
+import type { Observed, State } from './types.ts';
 
 /** Votes of one set before a step, and while it is done, at their lowest. */
 export interface PreviewVotes {

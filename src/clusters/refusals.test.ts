@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
 import { MINUTE, SECOND } from '../base/units.ts';
+import type { Plan, Step, StepOutcome } from './decisions.ts';
 import { desired, placed, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { applyOutcome } from './state.ts';
-import type { Desired, Observed, Plan, State, Step, StepOutcome } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 const want = desired();
 const refusal = (code: string, message: string): StepOutcome => ({

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { Step } from './decisions.ts';
 import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
@@ -9,7 +10,7 @@ import { preview } from './preview.ts';
 import { nextTlsMode } from './snapshotInputs.ts';
 import { startStep } from './state.ts';
 import { status } from './status.ts';
-import type { Observed, Step, TlsMode } from './types.ts';
+import type { Observed, TlsMode } from './types.ts';
 
 test('A7.3 A9.1 A8.2 S3 a changed configuration: secondaries from the highest index, then a hand-over, then the old primary', () => {
   const play = new Play(desired());

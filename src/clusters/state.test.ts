@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
+import type { Step } from './decisions.ts';
 import type { DatabaseFacts } from './facts.ts';
 import { desired, observed, placed, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { applyOutcome, initialState, retryOf, startStep, withMember } from './state.ts';
 import { status } from './status.ts';
-import type { Observed, State, Step } from './types.ts';
+import type { Observed, State } from './types.ts';
 
 const d = desired();
 const HEALTHY = ['PRIMARY', 'SECONDARY', 'SECONDARY'] as const;

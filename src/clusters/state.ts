@@ -1,6 +1,7 @@
 /** The durable record of a cluster and its pure reducers. A reducer replaces every field it owns (A2.5, A7.5) and keeps foreign keys. */
 import { check, unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
+import type { Step, StepOutcome } from './decisions.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST, UNCONFIRMED } from './limits.ts';
 import { type Group, groupsOf, memberName } from './topology.ts';
 import type {
@@ -13,8 +14,6 @@ import type {
   ReplicaSetState,
   RetryState,
   State,
-  Step,
-  StepOutcome,
 } from './types.ts';
 
 /** A new cluster's record: uid, prefix and topology plan, nothing touched yet (A4.1). */

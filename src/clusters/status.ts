@@ -8,6 +8,7 @@ import type {
 } from '../model/kinds/mongodbStatus.ts';
 import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
+import type { Decision, Plan } from './decisions.ts';
 import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
@@ -21,7 +22,7 @@ import {
   wantedMember,
   wantedMembers,
 } from './topology.ts';
-import type { Decision, Desired, Observed, Plan, ReplicaSetState, State } from './types.ts';
+import type { Desired, Observed, ReplicaSetState, State } from './types.ts';
 
 export interface StatusInput {
   readonly observed: Observed;

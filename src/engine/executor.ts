@@ -11,7 +11,7 @@
 import { asBelayError, BelayError } from '../base/error.ts';
 import { hash } from '../base/rng.ts';
 import type { Millis } from '../base/units.ts';
-import type { StepOutcome } from '../clusters/types.ts';
+import type { StepOutcome } from '../clusters/decisions.ts';
 import type { Grant } from '../maintenance/index.ts';
 import { equalValues } from './equal.ts';
 import { type Gate, type Passed, passGate } from './gate.ts';

@@ -3,7 +3,7 @@
  * under which right, with which record, and never looks inside. Everything but `observe` and `perform` is pure.
  */
 import type { Millis } from '../base/units.ts';
-import type { StepOutcome } from '../clusters/types.ts';
+import type { StepOutcome } from '../clusters/decisions.ts';
 import type { MemberAsk } from '../maintenance/index.ts';
 import type { Batch, Fence, NewEvent, ObjectKey, StoredObject } from './ports.ts';
 

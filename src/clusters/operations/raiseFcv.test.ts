@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import { desired, host, observed, sharded } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
@@ -6,7 +7,7 @@ import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
 import { applyOutcome, initialState } from '../state.ts';
-import type { OperationRequest, Step } from '../types.ts';
+import type { OperationRequest } from '../types.ts';
 import { operationStatus } from './status.ts';
 
 const asked = (version?: string): OperationRequest => ({

@@ -4,12 +4,13 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import type { ConfigMember } from '../facts.ts';
 import { desired, host } from '../fixtures.ts';
 import { Play } from '../play.ts';
 import { memberOf } from '../state.ts';
 import { memberHost, stayingMembers } from '../topology.ts';
-import type { Desired, DesiredMember, MemberState, OperationRequest, Step } from '../types.ts';
+import type { Desired, DesiredMember, MemberState, OperationRequest } from '../types.ts';
 
 const votersOf = (rows: readonly ConfigMember[]): readonly string[] =>
   rows.filter((r) => r.votes === 1).map((r) => r.host);

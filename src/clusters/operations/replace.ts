@@ -1,3 +1,4 @@
+import type { Decision } from '../decisions.ts';
 import type { ConfigMember } from '../facts.ts';
 import { configOf, isHealthy, isIrreplaceable, type MemberView, majority, primaryOf } from '../interpret.ts';
 import { MAX_VOTERS } from '../limits.ts';
@@ -7,7 +8,6 @@ import type { Scene } from '../planners/planner.ts';
 import { memberOf, pendingOf, plannedMember, retryOf } from '../state.ts';
 import { isRouter, memberHost, placeOf, wantedMember } from '../topology.ts';
 import type {
-  Decision,
   DesiredMember,
   MemberState,
   OperationRequest,

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import { desired } from '../fixtures.ts';
 import { Play } from '../play.ts';
-import type { OperationRequest, State, Step } from '../types.ts';
+import type { OperationRequest, State } from '../types.ts';
 import { loginsNow } from './rotateUsers.ts';
 
 const asked = (users: readonly string[] = [], change: Partial<OperationRequest> = {}): OperationRequest => ({

@@ -1,6 +1,7 @@
+import type { Decision } from '../decisions.ts';
 import { initiated, type MemberView, primaryOf, replicaSetIds, runsItsSnapshot } from '../interpret.ts';
 import { initialConfig, memberHost } from '../topology.ts';
-import type { Decision, ReplicaSetState } from '../types.ts';
+import type { ReplicaSetState } from '../types.ts';
 import {
   act,
   backingOff,

@@ -1,7 +1,8 @@
+import type { Step } from '../decisions.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf } from '../state.ts';
 import { untouched } from '../topology.ts';
-import type { ReplicaSetState, Step } from '../types.ts';
+import type { ReplicaSetState } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene } from './planner.ts';
 
 const isUnbegun = (scene: Scene, set: ReplicaSetState): boolean =>

@@ -1,6 +1,7 @@
 import { seriesOf } from '../../model/index.ts';
+import type { Decision } from '../decisions.ts';
 import { type MemberView, primaryOf } from '../interpret.ts';
-import type { Decision, ReplicaSetState, RunningOperation } from '../types.ts';
+import type { ReplicaSetState, RunningOperation } from '../types.ts';
 import { act, backingOff, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { workingRouter } from './routers.ts';
 

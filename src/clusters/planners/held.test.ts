@@ -1,12 +1,13 @@
 /** What planners hold back, and what they do not. */
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import { desired, host, observed, sharded } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
 import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
-import type { Desired, DesiredMember, Observed, OperationRequest, Step } from '../types.ts';
+import type { Desired, DesiredMember, Observed, OperationRequest } from '../types.ts';
 import { shardAddress } from './sharding.ts';
 
 const ref = { mongodbResourceRef: { name: 'orders' } } as const;

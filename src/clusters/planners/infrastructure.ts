@@ -1,9 +1,10 @@
 import { formatDuration } from '../../base/units.ts';
+import type { Decision, Reason, Step } from '../decisions.ts';
 import { initiated, isNewcomer, type MemberView, primaryOf } from '../interpret.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
-import type { Decision, Desired, MemberState, Reason, State, Step } from '../types.ts';
+import type { Desired, MemberState, State } from '../types.ts';
 import { placeAll } from './placement.ts';
 import {
   act,

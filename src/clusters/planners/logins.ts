@@ -1,8 +1,9 @@
 import { nextVersion } from '../certificates.ts';
+import type { Decision, Step } from '../decisions.ts';
 import { primaryOf, runsItsSnapshot } from '../interpret.ts';
 import { loginsNow, rotationUnderWay } from '../operations/rotateUsers.ts';
 import { retryOf } from '../state.ts';
-import type { Decision, ReplicaSetState, Step } from '../types.ts';
+import type { ReplicaSetState } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import { act, backingOff, blocked, isDue, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { needOf } from './rollout.ts';

@@ -1,3 +1,4 @@
+import type { Decision, Reason, Step } from '../decisions.ts';
 import type { ConfigMember, ReplSetConfig } from '../facts.ts';
 import {
   configOf,
@@ -21,7 +22,7 @@ import {
   untouched,
   wantedMember,
 } from '../topology.ts';
-import type { Decision, MemberState, Reason, ReplicaSetState, Step } from '../types.ts';
+import type { MemberState, ReplicaSetState } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { heirOf } from './rollout.ts';
 

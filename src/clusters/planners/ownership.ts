@@ -1,7 +1,8 @@
+import type { Decision, Step } from '../decisions.ts';
 import type { OwnerMarker, ServiceFacts } from '../facts.ts';
 import { pendingOf } from '../state.ts';
 import { serviceHostname } from '../topology.ts';
-import type { Decision, MemberState, Step } from '../types.ts';
+import type { MemberState } from '../types.ts';
 import { act, blocked, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 
 /**

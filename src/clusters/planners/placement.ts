@@ -1,7 +1,8 @@
 import { err, ok, type Result } from '../../base/result.ts';
+import type { Decision, Placement } from '../decisions.ts';
 import { FIRST_PORT } from '../limits.ts';
 import { isRouter } from '../topology.ts';
-import type { Decision, MemberState, ObservedHost, Placement, Replacement } from '../types.ts';
+import type { MemberState, ObservedHost, Replacement } from '../types.ts';
 import { blocked, type Scene, soon, wait } from './planner.ts';
 
 /**

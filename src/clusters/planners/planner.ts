@@ -1,19 +1,10 @@
 /** What every planner gets and gives. */
 import type { Millis } from '../../base/units.ts';
+import type { BlockReason, Decision, Reason, Step, WaitReason } from '../decisions.ts';
 import type { MemberView } from '../interpret.ts';
 import { REQUEUE_PENDING, RETRY_CAP } from '../limits.ts';
 import { retryOf } from '../state.ts';
-import type {
-  BlockReason,
-  Decision,
-  Desired,
-  Observed,
-  Reason,
-  RetryState,
-  State,
-  Step,
-  WaitReason,
-} from '../types.ts';
+import type { Desired, Observed, RetryState, State } from '../types.ts';
 
 /** One reading with everything derived from it once. */
 export interface Scene {

@@ -1,8 +1,8 @@
 import { formatDuration } from '../../base/units.ts';
+import type { Decision, Step } from '../decisions.ts';
 import type { ConfigMember, ReplSetConfig } from '../facts.ts';
 import { type MemberView, majority, primaryOf, stateOf } from '../interpret.ts';
 import { memberHost } from '../topology.ts';
-import type { Decision, Step } from '../types.ts';
 import { act, backingOff, blocked, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 
 /** A set that cannot elect a primary any more, as far as its own members tell. */

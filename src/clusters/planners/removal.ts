@@ -1,7 +1,8 @@
+import type { Decision, Reason, Step } from '../decisions.ts';
 import type { ServiceFacts } from '../facts.ts';
 import { everyMember, pendingOf } from '../state.ts';
 import { serviceHostname } from '../topology.ts';
-import type { Decision, MemberState, Reason, Step } from '../types.ts';
+import type { MemberState } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 
 /**

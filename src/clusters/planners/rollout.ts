@@ -6,6 +6,7 @@ import {
   presentsItsCertificate,
   takesOnline,
 } from '../certificates.ts';
+import type { Decision, Reason, Step } from '../decisions.ts';
 import {
   doubterOf,
   isHealthy,
@@ -21,7 +22,7 @@ import { LAG_LIMIT } from '../limits.ts';
 import { goalHash, restartToken } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.ts';
-import type { Decision, MemberState, Reason, Step } from '../types.ts';
+import type { MemberState } from '../types.ts';
 import { majorStep } from '../versions.ts';
 import { closedWindow } from '../windows.ts';
 import {

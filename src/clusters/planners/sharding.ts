@@ -1,7 +1,8 @@
+import type { Decision } from '../decisions.ts';
 import { type MemberView, primaryOf } from '../interpret.ts';
 import { pendingOf } from '../state.ts';
 import { memberHost } from '../topology.ts';
-import type { Decision, ReplicaSetState, State } from '../types.ts';
+import type { ReplicaSetState, State } from '../types.ts';
 import { act, backingOff, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { needOf } from './rollout.ts';
 import { workingRouter } from './routers.ts';

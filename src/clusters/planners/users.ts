@@ -1,9 +1,10 @@
+import type { Decision, Step } from '../decisions.ts';
 import { primaryOf } from '../interpret.ts';
 import { UNCONFIRMED } from '../limits.ts';
 import { rotationUnderWay } from '../operations/rotateUsers.ts';
 import { retryOf } from '../state.ts';
 import { connectionString } from '../topology.ts';
-import type { Decision, Desired, DesiredUser, ReplicaSetState, State, Step } from '../types.ts';
+import type { Desired, DesiredUser, ReplicaSetState, State } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import {
   act,

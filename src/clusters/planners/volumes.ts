@@ -1,7 +1,8 @@
 import { formatBytes } from '../../base/units.ts';
+import type { Step } from '../decisions.ts';
 import { pendingOf } from '../state.ts';
 import { componentOf } from '../topology.ts';
-import type { MemberState, Step } from '../types.ts';
+import type { MemberState } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, verdict } from './planner.ts';
 
 /**

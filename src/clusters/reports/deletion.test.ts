@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import type { ServiceFacts } from '../facts.ts';
 import { desired, host } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { initialState, startStep } from '../state.ts';
-import type { Desired, Observed, State, Step } from '../types.ts';
+import type { Desired, Observed, State } from '../types.ts';
 
 const gone = (want: Desired, keepVolumes = false): Desired => ({ ...want, deleting: { keepVolumes } });
 

@@ -1,12 +1,13 @@
 import { expect, test } from 'vitest';
 import { SECOND } from '../../base/units.ts';
+import type { Step } from '../decisions.ts';
 import { desired, placed, running, seen } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { applyOutcome, startStep } from '../state.ts';
 import { status } from '../status.ts';
-import type { Observed, State, Step } from '../types.ts';
+import type { Observed, State } from '../types.ts';
 
 const want = desired();
 const BLANK = ['STARTUP', 'STARTUP', 'STARTUP'] as const;

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import { desired } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
@@ -6,7 +7,7 @@ import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
 import { status } from '../status.ts';
-import type { Observed, OperationRequest, Step } from '../types.ts';
+import type { Observed, OperationRequest } from '../types.ts';
 
 const REQUEST: OperationRequest = {
   uid: 'force',

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { MINUTE, SECOND } from '../../base/units.ts';
+import type { Step } from '../decisions.ts';
 import type { DatabaseFacts, MemberStateName, PeerFacts } from '../facts.ts';
 import { desired, placed, seen } from '../fixtures.ts';
 import { guard } from '../guard.ts';
@@ -8,7 +9,7 @@ import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { status } from '../status.ts';
 import { memberHost } from '../topology.ts';
-import type { Desired, Observed, Step } from '../types.ts';
+import type { Desired, Observed } from '../types.ts';
 
 type Database = Extract<DatabaseFacts, { kind: 'reachable' }>;
 

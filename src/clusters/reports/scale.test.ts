@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import type { ConfigMember, MemberStateName } from '../facts.ts';
 import { desired } from '../fixtures.ts';
 import { Play } from '../play.ts';
 import { applyOutcome, startStep } from '../state.ts';
-import type { Desired, Step } from '../types.ts';
+import type { Desired } from '../types.ts';
 
 const votersOf = (rows: readonly ConfigMember[]): readonly string[] =>
   rows.filter((row) => row.votes === 1).map((row) => row.host);

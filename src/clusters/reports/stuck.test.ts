@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Step } from '../decisions.ts';
 import { disruptionsOf } from '../disruption.ts';
 import { desired, host, observed, placed, seen } from '../fixtures.ts';
 import { advance } from '../learn.ts';
@@ -6,7 +7,7 @@ import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { startStep, withMember } from '../state.ts';
 import { status } from '../status.ts';
-import type { Observed, OperationRequest, Step } from '../types.ts';
+import type { Observed, OperationRequest } from '../types.ts';
 
 const CHANGED = { operationProfiling: { slowOpThresholdMs: 50 } };
 const WRONG = { setParameter: { noSuchParameter: 1 } };

@@ -4,7 +4,7 @@
  */
 import { BelayError } from '../../base/error.ts';
 import type { Millis } from '../../base/units.ts';
-import type { StepOutcome } from '../../clusters/types.ts';
+import type { StepOutcome } from '../../clusters/decisions.ts';
 import type { Fence, StoredObject } from '../ports.ts';
 import type { AnyPlan, Effect, Provider, Report, Subject } from '../provider.ts';
 
