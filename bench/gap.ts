@@ -74,21 +74,10 @@ async function stepDown(stack: Stack): Promise<void> {
 }
 
 async function restartAll(stack: Stack): Promise<void> {
-  const { metadata } = await stack.server.api.request<{ metadata: { name: string } }>(
-    'POST',
-    '/api/v1/namespaces/default/operations',
-    {
-      body: {
-        apiVersion: 'belay.dev/v1',
-        kind: 'Operation',
-        metadata: {},
-        spec: { type: 'Restart', mongodbResourceRef: { name: 'gap' } },
-      },
-    },
-  );
+  const name = await stack.operate({ type: 'Restart' }, 'gap');
   await stack.until(async () => {
     const operation = await stack.server.api.get<{ status?: { state?: string } }>(
-      objectPath('operations', 'default', metadata.name),
+      objectPath('operations', 'default', name),
     );
     return operation.status?.state === 'Succeeded';
   }, 'the restart');

@@ -1,10 +1,10 @@
 /** Changes of a running set under a client that writes with majority concern all the while. */
-import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { MongoClient } from 'mongodb';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { replicaSet, user } from './support/documents.ts';
-import { LONG, SIMULATOR_BIN, Stack } from './support/stack.ts';
+import { LONG, Stack } from './support/stack.ts';
 import { MajorityWriter } from './support/writer.ts';
 
 let stack: Stack;
@@ -16,12 +16,7 @@ const spec: Record<string, unknown> = { version: OLD, security: { tls: { mode: '
 
 beforeAll(async () => {
   stack = await Stack.start({ agents: [] });
-  const bin = path.join(stack.dir, 'bin');
-  for (const version of [OLD, NEW]) {
-    mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
-    symlinkSync(path.join(SIMULATOR_BIN, 'mongod'), path.join(bin, version, 'bin', 'mongod'));
-  }
-  await stack.startAgent('local', { binDir: bin });
+  await stack.startAgent('local', { binDir: stack.builds([OLD, NEW]) });
   await stack.apply(replicaSet('live', spec));
   await stack.apply(user('live'));
   await stack.untilReady('live');

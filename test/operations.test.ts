@@ -1,11 +1,8 @@
-/** Operations as somebody uses them: verbs that are followed, under a client that writes with majority concern. */
-import { mkdirSync, symlinkSync } from 'node:fs';
-import path from 'node:path';
 import type { MongoClient } from 'mongodb';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { statusOf } from '../src/cli/rows.ts';
 import { replicaSet, user } from './support/documents.ts';
-import { LONG, SIMULATOR_BIN, Stack } from './support/stack.ts';
+import { LONG, Stack } from './support/stack.ts';
 import { MajorityWriter } from './support/writer.ts';
 
 const OLD = '7.0.43-23';
@@ -16,12 +13,7 @@ let writer: MajorityWriter;
 
 beforeAll(async () => {
   stack = await Stack.start({ agents: [] });
-  const bin = path.join(stack.dir, 'bin');
-  for (const version of [OLD, NEW]) {
-    mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
-    symlinkSync(path.join(SIMULATOR_BIN, 'mongod'), path.join(bin, version, 'bin', 'mongod'));
-  }
-  await stack.startAgent('local', { binDir: bin });
+  await stack.startAgent('local', { binDir: stack.builds([OLD, NEW]) });
   await stack.apply(replicaSet('live', { version: OLD }));
   await stack.apply(user('live'));
   await stack.untilReady('live');

@@ -1,12 +1,9 @@
-/** `belay plan` says what then happens: each change is planned, applied, and compared with the journal. */
-import { mkdirSync, symlinkSync } from 'node:fs';
-import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { objectPath } from '../src/cli/client.ts';
 import { statusOf } from '../src/cli/rows.ts';
 import type { PlanAnswer } from '../src/cli/verbs/plan.ts';
 import { replicaSet } from './support/documents.ts';
-import { LONG, SIMULATOR_BIN, Stack } from './support/stack.ts';
+import { LONG, Stack } from './support/stack.ts';
 
 const OLD = '7.0.43-23';
 const NEW = '8.0.32-14';
@@ -16,12 +13,7 @@ let stack: Stack;
 beforeAll(async () => {
   // Stopping takes 15 s as with the real one; nothing here is about that.
   stack = await Stack.start({ agents: [], env: { BELAY_SIM_SHUTDOWN_MILLIS: '200' } });
-  const bin = path.join(stack.dir, 'bin');
-  for (const version of [OLD, NEW]) {
-    mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
-    symlinkSync(path.join(SIMULATOR_BIN, 'mongod'), path.join(bin, version, 'bin', 'mongod'));
-  }
-  await stack.startAgent('local', { binDir: bin });
+  await stack.startAgent('local', { binDir: stack.builds([OLD, NEW]) });
   await stack.apply(replicaSet('plan', spec));
   await stack.untilReady('plan');
 }, LONG);

@@ -3,7 +3,6 @@ import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { ApiObject } from '../src/cli/client.ts';
 import { replicaSet, user } from './support/documents.ts';
 import { commandOf, kill, LONG, Stack } from './support/stack.ts';
 import { MajorityWriter } from './support/writer.ts';
@@ -42,15 +41,11 @@ interface Done {
 
 /** Asks for an operation and waits for its end. */
 async function done(spec: Readonly<Record<string, unknown>>): Promise<Done> {
-  const body = { spec: { ...spec, mongodbResourceRef: { name: 'live' } } };
-  const asked = await stack.server.api.request<ApiObject>('POST', '/api/v1/namespaces/default/operations', {
-    body,
-  });
-  const last = async (): Promise<Done> =>
-    ((await stack.object('operations', asked.metadata.name))?.status ?? {}) as Done;
+  const name = await stack.operate(spec, 'live');
+  const last = async (): Promise<Done> => ((await stack.object('operations', name))?.status ?? {}) as Done;
   await stack.until(
     async () => ['Succeeded', 'Failed', 'Cancelled'].includes((await last()).state ?? ''),
-    () => `${asked.metadata.name} ended`,
+    () => `${name} ended`,
     LONG / 2,
   );
   return last();

@@ -1,6 +1,5 @@
 /** Certificates and passwords of a sharded cluster: shards, config servers and routers, each one at a time. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ApiObject } from '../src/cli/client.ts';
 import { statusOf } from '../src/cli/rows.ts';
 import { user } from './support/documents.ts';
 import { LONG, Stack } from './support/stack.ts';
@@ -31,13 +30,11 @@ beforeAll(async () => {
 afterAll(() => stack?.stop(), LONG);
 
 async function operate(type: string): Promise<string> {
-  const body = { spec: { type, mongodbResourceRef: { name: 'wide' } } };
-  const at = '/api/v1/namespaces/default/operations';
-  const { metadata } = await stack.server.api.request<ApiObject>('POST', at, { body });
+  const name = await stack.operate({ type }, 'wide');
   let last = '';
   await stack.until(
     async () => {
-      const object = await stack.object('operations', metadata.name);
+      const object = await stack.object('operations', name);
       const status = (object?.status ?? {}) as { state?: string };
       last = `${status.state}: ${object === null ? '' : statusOf(object).message}`;
       return /^(Succeeded|Failed|Cancelled)/.test(last);

@@ -36,20 +36,17 @@ afterEach(async () => {
 
 /** Asks for an operation and waits for its end. */
 async function operate(type: string): Promise<ApiObject> {
-  const body = { spec: { type, mongodbResourceRef: { name: 'live' } } };
-  const asked = await stack.server.api.request<ApiObject>('POST', '/api/v1/namespaces/default/operations', {
-    body,
-  });
-  let last: ApiObject | null = asked;
+  const name = await stack.operate({ type }, 'live');
+  let last: ApiObject | null = null;
   await stack.until(
     async () => {
-      last = await stack.object('operations', asked.metadata.name);
+      last = await stack.object('operations', name);
       return /Succeeded|Failed|Cancelled/.test(stateOf(last));
     },
     () => `${type} ends; last: ${JSON.stringify(last?.status)}`,
   );
   await stack.untilReady('live');
-  return last;
+  return last as unknown as ApiObject;
 }
 const stateOf = (object: ApiObject | null): string =>
   (object?.status as { state?: string } | undefined)?.state ?? '';

@@ -1,17 +1,9 @@
-/**
- * `npm run life -- [--sharded] [--rounds N] [--seed S] [--calm] [--only NAME]`: the changes of a database's life, one after the
- * other, on real processes under a client that writes with majority concern all the while. In each of them the control
- * plane is killed at a random moment (not with --calm). Each must end as it would have without, with every acknowledged
- * write there. Ends with a line of numbers: the longest pause of writes, and that of a bare stepDown in the same run.
- */
-import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
-import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { makeRng, type Rng } from '../../src/base/rng.ts';
 import type { ApiObject } from '../../src/cli/client.ts';
 import { replicaSet, user } from '../support/documents.ts';
-import { SIMULATOR_BIN, Stack } from '../support/stack.ts';
+import { Stack } from '../support/stack.ts';
 import { MajorityWriter } from '../support/writer.ts';
 
 export interface LifeOptions {
@@ -95,7 +87,7 @@ export async function life(options: LifeOptions): Promise<LifeResult> {
   stack.patience = PATIENCE_MILLIS;
   const totals: Totals = { changes: 0, kills: 0, acknowledged: 0, stepDown: 0, gaps: {} };
   try {
-    await stack.startAgent('local', { binDir: severalVersions(stack) });
+    await stack.startAgent('local', { binDir: stack.builds([OLD, NEW]) });
     for (let round = 0; round < options.rounds; round++)
       await new Round(stack, makeRng(options.seed + round), `life${round}`, options, totals).play();
     const { changes, kills, acknowledged, stepDown, gaps } = totals;
@@ -111,16 +103,6 @@ export async function life(options: LifeOptions): Promise<LifeResult> {
   } finally {
     await stack.stop();
   }
-}
-
-function severalVersions(stack: Stack): string {
-  const bin = path.join(stack.dir, 'bin');
-  for (const version of [OLD, NEW]) {
-    mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
-    for (const program of readdirSync(SIMULATOR_BIN))
-      symlinkSync(path.join(SIMULATOR_BIN, program), path.join(bin, version, 'bin', program));
-  }
-  return bin;
 }
 
 interface Totals {
@@ -250,19 +232,7 @@ class Round {
     }
     const member = await this.#firstMember();
     const asked = { ...change.operation, ...(change.operation?.['member'] === undefined ? {} : { member }) };
-    const made = await this.#stack.server.api.request<ApiObject>(
-      'POST',
-      '/api/v1/namespaces/default/operations',
-      {
-        body: {
-          apiVersion: 'belay.dev/v1',
-          kind: 'Operation',
-          metadata: {},
-          spec: { ...asked, mongodbResourceRef: { name: this.#name } },
-        },
-      },
-    );
-    return made.metadata.name;
+    return this.#stack.operate(asked, this.#name);
   }
 
   async #firstMember(): Promise<string> {

@@ -4,7 +4,15 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { createWriteStream, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  createWriteStream,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -173,6 +181,29 @@ export class Stack {
       },
     });
     return child;
+  }
+
+  /** A folder in which the simulator stands in for these versions, as if they were installed. */
+  builds(versions: readonly string[]): string {
+    const bin = path.join(this.dir, 'bin');
+    for (const version of versions) {
+      mkdirSync(path.join(bin, version, 'bin'), { recursive: true });
+      for (const program of readdirSync(SIMULATOR_BIN))
+        symlinkSync(path.join(SIMULATOR_BIN, program), path.join(bin, version, 'bin', program));
+    }
+    return bin;
+  }
+
+  /** Asks for an operation as `belay` does; gives its name. */
+  async operate(spec: Readonly<Record<string, unknown>>, cluster: string): Promise<string> {
+    const body = {
+      apiVersion: 'belay.dev/v1',
+      kind: 'Operation',
+      metadata: {},
+      spec: { ...spec, mongodbResourceRef: { name: cluster } },
+    };
+    const at = objectPath('operations', 'default');
+    return (await this.server.api.request<ApiObject>('POST', at, { body })).metadata.name;
   }
 
   agentDir(name = 'local'): string {

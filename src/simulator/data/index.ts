@@ -15,7 +15,7 @@ export {
   toNumber,
   typeName,
 } from './bson.ts';
-export { collatorOf, compareValues, equalValues, identicalValues, valueKey } from './compare.ts';
+export { bracketOf, collatorOf, compareValues, equalValues, identicalValues, valueKey } from './compare.ts';
 export { describeUpdate, isDiffEntry, type UpdateDescription } from './diff.ts';
 export { compileFilter, isOperatorDocument, type Matcher } from './match.ts';
 export { compareOpTimes, entryFromDocument, entryToDocument } from './oplog.ts';

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Document, Int32, Long, MaxKey, MinKey } from 'bson';
 import { ServerError } from '../contracts.ts';
-import { compareValues, encode, isDocument, isNumeric, plain, toNumber } from '../data/index.ts';
+import { bracketOf, compareValues, encode, isDocument, isNumeric, plain, toNumber } from '../data/index.ts';
 
 /** One field of a pattern. */
 export interface KeyField {
@@ -83,31 +83,6 @@ export function keyOf(pattern: KeyPattern, document: Document): KeyValues | null
 
 // ── hashing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Canonical type numbers by BSON type byte: what compares equal must hash alike. */
-const CANONICAL: Readonly<Record<number, number>> = {
-  255: -1,
-  127: 127,
-  6: 0,
-  10: 5,
-  1: 10,
-  16: 10,
-  18: 10,
-  19: 10,
-  2: 15,
-  14: 15,
-  3: 20,
-  4: 25,
-  5: 30,
-  7: 35,
-  8: 40,
-  9: 45,
-  17: 47,
-  11: 50,
-  12: 55,
-  13: 60,
-  15: 65,
-};
-
 /**
  * The hash of a value as hashed indexes keep it: the first eight bytes of an MD5 over type and value. Numbers hash by
  * their whole part, so that 3, 3.0 and 3L are one.
@@ -129,7 +104,8 @@ function int32(value: number): Buffer {
 
 function feed(hash: Hash, value: unknown, name: string | null): void {
   const element = elementOf(value);
-  hash.update(int32(CANONICAL[element.type] ?? element.type));
+  // What compares equal must hash alike.
+  hash.update(int32(bracketOf(value)));
   if (name !== null) hash.update(`${name}\0`);
   if (isNumeric(value)) hash.update(Buffer.from(wholePart(value).toBytesLE()));
   else if (Array.isArray(value))
