@@ -16,6 +16,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
+/** It lies where administrators' programs lie, which is not on everybody's PATH. */
+const RUNUSER = ['/usr/sbin/runuser', '/sbin/runuser'].find((file) => existsSync(file)) ?? 'runuser';
+
 const run = promisify(execFile);
 /** Where Debian and Ubuntu keep the servers, one folder per major version. */
 const ROOT = '/usr/lib/postgresql';
@@ -96,7 +99,7 @@ const isRoot = (): boolean => process.getuid?.() === 0;
 
 /** The server refuses root, so root lends it the user `postgres` of the package. */
 function asServerUser(file: string, args: readonly string[]): [string, string[]] {
-  return isRoot() ? ['runuser', ['-u', 'postgres', '--', file, ...args]] : [file, [...args]];
+  return isRoot() ? [RUNUSER, ['-u', 'postgres', '--', file, ...args]] : [file, [...args]];
 }
 
 async function serverCommand(file: string, args: readonly string[]): Promise<void> {
