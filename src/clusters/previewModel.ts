@@ -144,7 +144,7 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       return elected(withConfig(model, step.config), step.replicaSet, false, desired);
     case 'createFirstUser':
     case 'reconcileSystemUsers':
-      return elected(model, step.replicaSet, true, desired);
+      return withUsers(model, step.replicaSet);
     default:
       return model;
   }
@@ -325,6 +325,8 @@ function handedOver(model: Model, name: string): Model {
             writablePrimary: member === heir,
             primary: host(heir),
             peers,
+            // A login that failed while the users were still on their way works by then.
+            authenticated: facts.database.authenticated === null ? null : true,
           },
         };
       }),
@@ -416,6 +418,19 @@ function elected(model: Model, set: string, users: boolean, desired: Desired): M
     if (!before) return m;
     return withMembers(m, [member.name], { ...before, database: running(m, member.name, users, desired) });
   }, model);
+}
+
+/** Users are there and log in; who is primary stays so. */
+function withUsers(model: Model, set: string): Model {
+  return membersOf(model, set).reduce(
+    (m, member) =>
+      changed(m, member.name, (facts) =>
+        facts.database?.kind === 'reachable'
+          ? { ...facts, database: { ...facts.database, usersExist: true, authenticated: true } }
+          : facts,
+      ),
+    model,
+  );
 }
 
 function running(model: Model, name: string, users: boolean, desired: Desired): DatabaseFacts {

@@ -46,3 +46,40 @@ test('STK-04 the plan of a corrected spec ends without the old refusal: the memb
   expect([plan.converges, plan.refusals]).toEqual([true, []]);
   expect(plan.steps.map((s) => `${s.verb} ${s.targets.join()}`)).toContain('reload orders-2');
 });
+
+test('A13.2 a plan taken while a secondary could not log in yet has no step that is not taken: users are on their way', () => {
+  const set = new Play(desired());
+  const read = set.reading();
+  const members = read.members.map((m) =>
+    m.name === 'orders-1' && m.facts?.database?.kind === 'reachable'
+      ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, authenticated: false } } }
+      : m,
+  );
+  const wanted = desired({ generation: 2, mongodConfig: { operationProfiling: { slowOpThresholdMs: 1 } } });
+  const plan = preview({ ...read, members }, wanted, set.state, 0);
+  expect(plan.steps.map((s) => `${s.verb} ${s.targets.join()}`)).toEqual([
+    'reload orders-2',
+    'reload orders-1',
+    'stepDown orders-0',
+    'reload orders-0',
+  ]);
+});
+
+test('A5.4 making the system users again in a plan leaves the primary who it was', () => {
+  const set = new Play(desired());
+  set.states = ['SECONDARY', 'PRIMARY', 'SECONDARY'];
+  const roles = [{ role: 'r', db: 'admin', privileges: [], roles: [], authenticationRestrictions: [] }];
+  const wanted = desired({
+    generation: 2,
+    roles,
+    mongodConfig: { operationProfiling: { slowOpThresholdMs: 1 } },
+  });
+  const plan = preview(set.reading(), wanted, set.state, 0);
+  expect(plan.steps.map((s) => s.targets.join())).toEqual([
+    'orders',
+    'orders-2',
+    'orders-0',
+    'orders-1',
+    'orders-1',
+  ]);
+});
