@@ -173,7 +173,7 @@ test(
     const again = await stack.belay(['restart', 'plan', '--plan']);
     expect(again.code).toBe(10);
     expect(again.out).toMatch(
-      /healthy voters 3 → 2 of 3, needs 2 {3}1 member restarts {3}~.* s \(2 earlier ones\)/,
+      /healthy voters 3 → 2 of 3, needs 2 {3}1 member restarts {3}~\S+ m?s \(2 earlier ones\)/,
     );
     expect(again.out).toContain('by earlier steps here');
   },
