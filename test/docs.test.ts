@@ -162,7 +162,7 @@ test('every error code of the source is explained', () => {
 
 /** The names in a union type of the planner's vocabulary. */
 function reasonsOf(type: string): readonly string[] {
-  const [, body = ''] = new RegExp(`export type ${type} =([^;]*);`).exec(read('src/clusters/types.ts')) ?? [];
+  const [, body = ''] = new RegExp(`export type ${type} =([^;]*);`).exec(read('src/clusters/decisions.ts')) ?? [];
   return [...body.matchAll(/'(\w+)'/g)].map((m) => m[1] as string);
 }
 

@@ -159,7 +159,7 @@ test(
   'A13.2 a restart goes as its plan says, and later plans know how long restarts take here',
   async () => {
     const { plan, state, said, did } = await operate({ type: 'Restart' });
-    expect(did).toEqual(said);
+    expect(did, JSON.stringify(plan)).toEqual(said);
     expect({ state, said }).toEqual({
       state: 'Succeeded',
       said: ['reload plan-2', 'reload plan-1', 'stepDown plan-0', 'reload plan-0'],

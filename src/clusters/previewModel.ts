@@ -307,12 +307,16 @@ function handedOver(model: Model, name: string): Model {
     const record = member === undefined ? null : memberOf(model.state, member);
     return record === null ? null : memberHost(record);
   };
+  // What the heir knows of the others by then is what the primary knows now; its own words may be of an earlier moment.
+  const old = model.observed.members.find((m) => m.name === name)?.facts?.database;
+  const known = old?.kind === 'reachable' ? old.peers : [];
   return order.reduce(
     (m, member) =>
       changed(m, member, (facts) => {
         if (facts.database?.kind !== 'reachable') return facts;
+        const own = member === heir && known.length > 0 ? known : facts.database.peers;
         const state = member === heir ? 'PRIMARY' : member === name ? 'SECONDARY' : facts.database.state;
-        const peers = facts.database.peers.map((p) => ({
+        const peers = own.map((p) => ({
           ...p,
           state: p.host === host(heir) ? ('PRIMARY' as const) : ('SECONDARY' as const),
           lagMillis: 0,

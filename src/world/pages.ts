@@ -45,9 +45,9 @@ export function allWords(): readonly Word[] {
   const words = (kind: WordKind, names: readonly string[]): readonly Word[] =>
     names.map((name) => ({ kind, name }));
   return [
-    ...words('Reason', unionOf('src/clusters/types.ts', 'export type Reason =')),
-    ...words('WaitReason', unionOf('src/clusters/types.ts', 'export type WaitReason =')),
-    ...words('BlockReason', unionOf('src/clusters/types.ts', 'export type BlockReason =')),
+    ...words('Reason', unionOf('src/clusters/decisions.ts', 'export type Reason =')),
+    ...words('WaitReason', unionOf('src/clusters/decisions.ts', 'export type WaitReason =')),
+    ...words('BlockReason', unionOf('src/clusters/decisions.ts', 'export type BlockReason =')),
     ...words('Refusal', unionOf('src/clusters/guard.ts', 'readonly reason:')),
     ...words('Code', codes()),
   ];
