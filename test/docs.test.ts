@@ -162,7 +162,8 @@ test('every error code of the source is explained', () => {
 
 /** The names in a union type of the planner's vocabulary. */
 function reasonsOf(type: string): readonly string[] {
-  const [, body = ''] = new RegExp(`export type ${type} =([^;]*);`).exec(read('src/clusters/decisions.ts')) ?? [];
+  const [, body = ''] =
+    new RegExp(`export type ${type} =([^;]*);`).exec(read('src/clusters/decisions.ts')) ?? [];
   return [...body.matchAll(/'(\w+)'/g)].map((m) => m[1] as string);
 }
 

@@ -94,7 +94,7 @@ test('Node too old or missing, and none installed beside: what is needed and how
   expect(old.err).toContain(`Fix: run 'npm ci' in ${root}`);
   script('echo v24.0.0; [ "$1" = --version ] || echo "ran $*"');
   expect((await start(join(root, 'bin/belay'), ['version'], only).ended).out).toContain(
-    `ran --disable-warning=ExperimentalWarning ${root}/src/cli/main.ts version`,
+    `ran --disable-warning=ExperimentalWarning --no-concurrent-sparkplug --no-concurrent-recompilation ${root}/src/cli/main.ts version`,
   );
   rmSync(join(tools, 'node'));
   for (const name of ['sh', 'readlink', 'dirname', 'uname', 'cat']) {

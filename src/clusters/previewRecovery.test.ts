@@ -65,30 +65,6 @@ test('A13.2 a plan taken while a secondary could not log in yet has no step that
   ]);
 });
 
-test('A13.2 a plan taken while a secondary had not heard of another goes to its end all the same', () => {
-  const set = new Play(desired());
-  const read = set.reading();
-  const members = read.members.map((m) =>
-    m.name === 'orders-1' && m.facts?.database?.kind === 'reachable'
-      ? {
-          ...m,
-          facts: {
-            ...m.facts,
-            database: {
-              ...m.facts.database,
-              peers: m.facts.database.peers.map((p) => ({ ...p, healthy: p.id === 1, lagMillis: null })),
-            },
-          },
-        }
-      : m,
-  );
-  const wanted = desired({ generation: 2, mongodConfig: { operationProfiling: { slowOpThresholdMs: 1 } } });
-  // The heir speaks of the others as soon as it leads; until then nobody asks it.
-  const later = preview({ ...read, members: [...members] }, wanted, set.state, 0);
-  expect(later.converges).toBe(true);
-  expect(later.steps.filter((s) => s.verb === 'reload')).toHaveLength(3);
-});
-
 test('A5.4 making the system users again in a plan leaves the primary who it was', () => {
   const set = new Play(desired());
   set.states = ['SECONDARY', 'PRIMARY', 'SECONDARY'];
