@@ -153,6 +153,26 @@ test('C3.2 S2 the engine waits for a person with that reason, and a person for t
   expect(states(await authority.refresh('u'))).toEqual(['h0 PERFORMED']);
 });
 
+test('C6.1 S13 what was handed over is granted at once, once the control plane holds nothing there any more', async () => {
+  const { another, source } = stage();
+  const [mine, other] = [await another(), await another()];
+  source.setRole('a', 'default/a-0', 'PRIMARY');
+  let told = 0;
+  other.onChange(() => told++);
+  const reply = await mine.create(task('t', ['h0'], { stepDown: true }), undefined);
+  expect(reply.groups[0]?.[0]?.reason).toBe('PrimaryStepsDown');
+  // The other control plane, whose cluster it is, hears of it and hands over.
+  await expect.poll(() => other.handOvers().map(({ node }) => node)).toEqual(['default/a-0']);
+  expect(told).toBeGreaterThan(0);
+  expect((await other.acquire(member('a-0'))).kind).toBe('granted');
+  source.setRole('a', 'default/a-0', 'SECONDARY');
+  expect(states(await mine.refresh('t'))).toEqual(['h0 PENDING']);
+  expect((await mine.get('t')).groups[0]?.[0]?.reason).toBe('PrimaryStepsDown');
+  await other.release('cluster/a-0');
+  await expect.poll(async () => states(await mine.get('t'))).toEqual(['h0 PERFORMED']);
+  expect(other.handOvers()).toEqual([]);
+});
+
 test('C3.2 a wish of the engine that nobody repeats is given up and holds nobody back', async () => {
   const { another, clock } = stage();
   const authority = await another();

@@ -16,13 +16,17 @@ import {
   Desk,
   type DeskOptions,
   dropTask,
+  ENGINE_OWNER,
   type Entry,
   Fleet,
   getTask,
+  HAND_OVER_TAKES,
+  type HandOver,
   isHold,
   listTasks,
   type MemberAsk,
   ORIGINAL,
+  type Refusal,
   refreshTask,
   releaseMember,
   specDocument,
@@ -63,6 +67,9 @@ export class Authority {
   #turn: Promise<unknown> = Promise.resolve();
   #cancelTimer: (() => void) | null = null;
   #following: Promise<void> = Promise.resolve();
+  #stopSource: () => void = () => {};
+  /** A look at hand-overs, or at what others decided, is to come. */
+  #looking = false;
 
   constructor(options: AuthorityOptions) {
     this.#options = options;
@@ -76,11 +83,13 @@ export class Authority {
     const { resourceVersion } = await this.#options.store.list({ kind: TASK_KIND, limit: 1 });
     await this.#transact(() => undefined);
     this.#following = this.#follow(resourceVersion);
+    this.#stopSource = this.#options.source.onChange(() => this.#lookSoon());
   }
 
   async close(): Promise<void> {
     this.#abort.abort();
     this.#cancelTimer?.();
+    this.#stopSource();
     await this.#following;
     await this.#turn.catch(() => undefined);
   }
@@ -133,7 +142,12 @@ export class Authority {
   }
 
   refresh(uid: string): Promise<TaskReply> {
-    return this.#transact((desk, now) => refreshTask(desk, uid, now));
+    return this.#transact((desk, now) => {
+      const entry = desk.task(uid);
+      const keeps = entry !== undefined && waitsForHandOver(entry) && isHandingOver(desk, entry, now);
+      if (keeps) return { ...getTask(desk, uid, now), retryAfter: now + HAND_OVER_TAKES };
+      return refreshTask(desk, uid, now);
+    });
   }
 
   get(uid: string): Promise<TaskReply> {
@@ -222,6 +236,11 @@ export class Authority {
     return [...this.#desk.entries()]
       .filter((entry) => isHold(entry) && entry.uid?.startsWith(`hold:${prefix}`))
       .map((entry) => String(entry.uid).slice('hold:'.length));
+  }
+
+  /** Members that are to hand over before a person's task gets them. From memory: as this process last knew it. */
+  handOvers(): readonly HandOver[] {
+    return this.#desk.handOvers();
   }
 
   // ── views ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -333,7 +352,28 @@ export class Authority {
     }
     for (const id of real) if (this.#desk.entry(id) === undefined) this.#places.delete(id);
     this.#schedule();
+    this.#tellListeners();
+  }
+
+  #tellListeners(): void {
     for (const listener of this.#listeners) listener();
+    this.#lookSoon();
+  }
+
+  // ── hand-overs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Somebody waits for a hand-over and something moved: once for everything that moves now. */
+  #lookSoon(): void {
+    if (this.#looking || this.#abort.signal.aborted || this.#desk.handOvers().length === 0) return;
+    this.#looking = true;
+    const looked = this.#transact((desk, now) => {
+      this.#looking = false;
+      for (const entry of [...desk.entries()]) if (waitsForHandOver(entry)) goOn(desk, entry, now);
+    });
+    looked.catch((failure) => {
+      this.#looking = false;
+      this.#options.log.warn('a hand-over could not be followed up', { failure: String(failure) });
+    });
   }
 
   // ── time and others ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -381,6 +421,7 @@ export class Authority {
           from = object.metadata.resourceVersion;
           if (type === 'DELETED') await this.#gone(object);
           else if (object.status === null) this.#adoptLater(object);
+          else await this.#hear();
         }
       } catch (failure) {
         if (signal.aborted) return;
@@ -393,6 +434,14 @@ export class Authority {
         });
       }
     }
+  }
+
+  /** Another control plane may have decided something that matters to those who listen here. */
+  async #hear(): Promise<void> {
+    const current = this.#loaded && (await this.#ledger.isCurrent().catch(() => true));
+    if (current || this.#abort.signal.aborted) return;
+    await this.#transact(() => undefined).catch(() => undefined);
+    this.#tellListeners();
   }
 
   async #gone(object: StoredObject): Promise<void> {
@@ -432,3 +481,27 @@ export class Authority {
     });
   }
 }
+
+const waitsForHandOver = (entry: Entry): boolean =>
+  entry.stepDown === true && entry.pending.some((p) => p.refusal?.reason === 'PrimaryStepsDown');
+
+/**
+ * What was handed over is granted at once, before the member can be elected again. Until then everything stays as it was
+ * told.
+ */
+function goOn(desk: Desk, entry: Entry, now: Millis): void {
+  const tried = desk.check(entry.id, now, { dry: true });
+  const waits = tried.pending.some(
+    ({ refusal }) => refusal?.reason === 'PrimaryStepsDown' || isOurs(refusal),
+  );
+  if (tried.granted.length > 0 || !waits) desk.check(entry.id, now);
+}
+
+/** The control plane holds a member for it: that lock is no news to whoever waits for just this. */
+const isHandingOver = (desk: Desk, entry: Entry, now: Millis): boolean => {
+  const tried = desk.check(entry.id, now, { dry: true });
+  return tried.granted.length === 0 && tried.pending.some(({ refusal }) => isOurs(refusal));
+};
+
+const isOurs = (refusal: Refusal | null): boolean =>
+  refusal?.by.some((b) => b.kind === 'lock' && b.owner === ENGINE_OWNER) === true;

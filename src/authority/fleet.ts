@@ -10,7 +10,9 @@ const shapes = new WeakMap<FleetSpec, string>();
 function shapeOf(part: FleetSpec): string {
   const known = shapes.get(part);
   if (known !== undefined) return known;
-  const nodes = part.nodes.map(({ state: _s, startedAt: _a, role: _r, version: _v, ...rest }) => rest);
+  const nodes = part.nodes.map(
+    ({ state: _s, startedAt: _a, role: _r, version: _v, note: _n, ...rest }) => rest,
+  );
   const shape = JSON.stringify({ ...part, nodes });
   shapes.set(part, shape);
   return shape;
@@ -59,7 +61,7 @@ export class LiveFleet {
     for (const node of part.nodes) {
       const n = this.fleet.node(node.key);
       this.#nodes.set(node.key, node);
-      if (n !== undefined) this.fleet.setNode(n, node.state, node.startedAt);
+      if (n !== undefined) this.fleet.tell(n, node);
     }
   }
 }

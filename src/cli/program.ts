@@ -271,6 +271,7 @@ function wanting(command: Command, duration: string): Command {
     )
     .option('--duration <duration>', 'how long each is needed; then it counts as done', duration)
     .option('--priority <number>', 'a smaller number is more urgent', parsePriority, 0)
+    .option('--step-down', 'let primaries there hand over first; then it is granted')
     .option('--reason <text>', 'why, for others', '')
     .option('--name <name>', 'name of the task; made up when it is not given');
 }
@@ -286,6 +287,7 @@ const wantedOf = (o: Options): Wanted => ({
   name: text(o, 'name'),
   together: flag(o, 'together'),
   maxInFlight: (o['inFlight'] as number | undefined) ?? 0,
+  stepDown: flag(o, 'stepDown'),
 });
 
 function maintenanceVerbs(program: Command, verb: MakeVerb): void {

@@ -121,6 +121,8 @@ export type Reason =
   | 'CertificateExpiring'
   | 'AuthorityChanged'
   | 'ShardMissing'
+  /** A person's maintenance task waits for it. */
+  | 'HostMaintenance'
   | 'BalancerRests'
   | 'BalancerResumes'
   | 'BalancerSwitched'

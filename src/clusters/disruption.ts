@@ -4,14 +4,16 @@ import type { Step } from './decisions.ts';
 import { configOf, views } from './interpret.ts';
 import { pendingOf } from './state.ts';
 import { memberHost } from './topology.ts';
-import type { Desired, Observed, State } from './types.ts';
+import type { Desired, HandOverRequest, Observed, State } from './types.ts';
 
 export interface Disruption {
   readonly member: string;
   /** For people: what is done to it. */
   readonly why: string;
   /** `force` where a person asked for an outage in so many words; locks of others count even then. */
-  readonly mode: 'strong' | 'force';
+  readonly mode: HandOverRequest['mode'];
+  /** How urgent it is; absent: as urgent as the control plane's own work is. */
+  readonly priority?: number;
 }
 
 /** Members that this step takes out of service; empty: nobody notices it. */
@@ -27,9 +29,7 @@ export function disruptionsOf(
     case 'upgrade':
       return [strong(step.member, `restart with ${step.version}`)];
     case 'stepDown':
-      return changesPlaces(step.replicaSet, state, observed)
-        ? []
-        : [strong(step.member, 'hands over; writes pause for an election')];
+      return changesPlaces(step.replicaSet, state, observed) ? [] : [handingOver(step.member, observed)];
     case 'reconfig':
       return leaving(step, state, observed).map((member) => strong(member, 'leaves the set'));
     case 'deleteRuntime':
@@ -42,6 +42,14 @@ export function disruptionsOf(
 }
 
 const strong = (member: string, why: string): Disruption => ({ member, why, mode: 'strong' });
+
+/** For a person's task it is as urgent as that task, or it would wait for the task that waits for it. */
+function handingOver(member: string, { handOvers = [] }: Observed): Disruption {
+  const asked = handOvers.find((request) => request.member === member);
+  if (asked === undefined) return strong(member, 'hands over; writes pause for an election');
+  const { task, owner, mode, priority } = asked;
+  return { member, why: `hands over for task ${task} of ${owner}`, mode, priority };
+}
 
 /**
  * A set of two voters can spare nobody, and yet one has to go where the only member is being replaced (A13.3) or a set

@@ -9,6 +9,7 @@ import { planSuspension } from './operations/suspension.ts';
 import { planFirstUser, planIdentity, planInitiate } from './planners/bootstrap.ts';
 import { planChangedBeforeBootstrap } from './planners/changes.ts';
 import { planFcv } from './planners/fcv.ts';
+import { planHandOver } from './planners/handOver.ts';
 import { planHealth } from './planners/health.ts';
 import {
   planCredentials,
@@ -56,6 +57,7 @@ const PLANNERS: readonly (readonly [string, Planner])[] = [
   ['users', planUsers],
   ['membership', planMembership],
   ['retirement', planRetirement],
+  ['hand-over for maintenance', planHandOver],
   ['fcv', planFcv],
   ['balancer', planBalancer],
   ['rollout', planRollout],

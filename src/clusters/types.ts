@@ -376,10 +376,23 @@ export interface Observed {
   readonly users: readonly DesiredUser[];
   /** Operations asked for that have not ended, oldest first. */
   readonly requests: readonly OperationRequest[];
+  /** Members that people's maintenance tasks wait for to hand over; absent: none. */
+  readonly handOvers?: readonly HandOverRequest[];
   /** The certificate authority at this moment; null: it could not be read, and nothing is concluded from it. */
   readonly authority: Authority | null;
   /** Ports taken on each host by services of other clusters. */
   readonly capabilities: Capabilities;
+}
+
+/** A person wants to work on what a primary runs on, and waits for it to hand over. */
+export interface HandOverRequest {
+  readonly member: string;
+  /** For people: the task and whose it is. */
+  readonly task: string;
+  readonly owner: string;
+  /** The hand-over is as urgent as the task, and may cost what the task may. */
+  readonly priority: number;
+  readonly mode: 'strong' | 'weak' | 'force' | 'smart';
 }
 
 /** The installation's certificate authority as clusters need to know it (S12). */
@@ -414,6 +427,8 @@ export interface Capabilities {
   readonly publicExposure: boolean;
   readonly allowlists: boolean;
   readonly diskGrowth: boolean;
+  /** A volume is a folder of its host's disk: it holds no more than that disk, and grows only by being promised more. */
+  readonly volumesOnHostDisk?: boolean;
   readonly routerContainers: boolean;
   readonly resourceLimits: boolean;
 }

@@ -3,7 +3,7 @@
  * step waits with the authority's own words. What the engine holds is given back as soon as nothing is under way any more.
  */
 import type { Millis } from '../base/units.ts';
-import type { Admission, Grant, MemberAsk } from '../maintenance/index.ts';
+import type { Admission, Grant, HandOver, MemberAsk } from '../maintenance/index.ts';
 import type { AnyPlan, AnyStep } from './provider.ts';
 
 /** The maintenance authority as the engine sees it. */
@@ -12,6 +12,8 @@ export interface Gate {
   release(id: string): Promise<void>;
   /** Ids of what is held or asked for, of those that begin so. From memory. */
   holds(prefix: string): readonly string[];
+  /** Members that a person's task waits for to hand over. From memory. */
+  handOvers(): readonly HandOver[];
   /** Something was granted, given back or asked for: who waits asks again. Gives a stopper. */
   onChange(listener: () => void): () => void;
 }
@@ -29,7 +31,7 @@ export const WAIT_FOR_GRANT = 'MaintenanceGrant';
 
 /** Asks for every step; a step that takes several members down needs all of their grants. */
 export async function passGate<Step extends AnyStep>(
-  gate: Gate,
+  gate: Pick<Gate, 'acquire'>,
   steps: readonly Step[],
   asksOf: (step: Step) => readonly MemberAsk[],
   patience: Millis,

@@ -41,6 +41,7 @@ async function scene(hooks: ToyHooks = {}, duration = LONG) {
       held.delete(id);
     },
     holds: (prefix) => [...held].filter((id) => id.startsWith(prefix)),
+    handOvers: () => [],
     onChange: () => () => {},
   };
   const ask = (box: string): MemberAsk => ({

@@ -16,6 +16,7 @@ export interface RequestInput {
   readonly duration?: Millis | null;
   readonly ignoreTenants?: boolean;
   readonly evict?: boolean;
+  readonly stepDown?: boolean;
   readonly compat?: boolean;
   readonly actions: readonly { readonly action: Action; readonly at: readonly [number, number] }[];
   /** Keep what cannot be granted now as pending. */

@@ -5,7 +5,7 @@ import { checkVdisk } from './rules/groups.ts';
 import { checkLimits, checkNodeFree, checkTablets } from './rules/limits.ts';
 import { blockingLock, lockedRefusal, type Pass } from './rules/look.ts';
 import { checkRing } from './rules/rings.ts';
-import { checkMember } from './rules/sets.ts';
+import { checkMember, checkPrimaries } from './rules/sets.ts';
 import type { Action, Refusal } from './types.ts';
 
 /** Temporary locks of a pass, to be taken back (C5.2). Costs what was touched. */
@@ -52,7 +52,7 @@ function count(pass: Pass, item: Item, by: number): void {
   for (let v = from; v < to; v++) add(v);
 }
 
-/** Null: the action may be done, and its locks are in the log. A refusal: nothing of it is left. */
+/** Null: the action may be done, and its locks are in the log. A refusal: nothing of it is left, but for hand-overs. */
 export function checkAction(pass: Pass, log: UndoLog, action: Action, target: Target): Refusal | null {
   if (target.kind === 'none') return target.refusal;
   pass.ownNodes.clear();
@@ -63,6 +63,8 @@ export function checkAction(pass: Pass, log: UndoLog, action: Action, target: Ta
     target.kind === 'nodes'
       ? checkNodes(pass, log, action, target.nodes, ref)
       : checkDisks(pass, log, target, ref);
+  // What only waits for a hand-over has its place: what comes after it in the request must not take it.
+  if (refusal?.reason === 'PrimaryStepsDown') return refusal;
   if (refusal !== null || target.kind === 'disks') log.rollback(mark);
   if (refusal !== null) return refusal;
   if (target.kind === 'disks') for (const item of itemsOf(pass.fleet, target)) log.lock(item, ref);
@@ -86,7 +88,7 @@ function checkNodes(
     else log.lock({ kind: 'node', index: n }, ref);
   }
   for (const n of late) log.lock({ kind: 'node', index: n }, ref);
-  return null;
+  return checkPrimaries(pass, nodes);
 }
 
 function checkNode(pass: Pass, log: UndoLog, n: number, ref: LockRef): Refusal | null {

@@ -28,6 +28,7 @@ import {
   type Code,
   EMPTY_BOOK,
   type Entry,
+  type Mode,
   type Pending,
   type Permission,
   type Refusal,
@@ -51,6 +52,24 @@ interface Draft extends Omit<Entry, 'pending' | 'held'> {
 
 /** Highest priority there is: what a person has approved by hand. */
 const APPROVED_PRIORITY = -1_000_000;
+
+/** A member that somebody's task waits for to hand over. */
+export interface HandOver {
+  /** Key of the member. */
+  readonly node: string;
+  readonly task: string;
+  readonly owner: string;
+  readonly priority: number;
+  readonly mode: Mode;
+}
+
+const handsOver = ({ refusal }: Pending): boolean => refusal?.reason === 'PrimaryStepsDown';
+
+/** Primaries an action waits for. */
+const leadersOf = (pending: Pending): readonly string[] =>
+  handsOver(pending)
+    ? (pending.refusal?.by ?? []).flatMap((b) => (b.kind === 'primary' ? [b.node] : []))
+    : [];
 
 export class Desk {
   #fleet: Fleet;
@@ -162,6 +181,21 @@ export class Desk {
     return this.#evicting.has(host);
   }
 
+  /** Members that are to hand over before something is granted, each for the most urgent task that waits for it. */
+  handOvers(): readonly HandOver[] {
+    const found = new Map<string, HandOver>();
+    for (const entry of this.#entries.values()) {
+      if (entry.stepDown !== true) continue;
+      const { priority, mode, owner } = entry;
+      for (const node of entry.pending.flatMap(leadersOf)) {
+        const known = found.get(node);
+        if (known !== undefined && known.priority <= priority) continue;
+        found.set(node, { node, task: entry.uid ?? entry.id, owner, priority, mode });
+      }
+    }
+    return [...found.values()];
+  }
+
   // ── asking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** A new request. With `dry` everything is checked and nothing changes. */
@@ -217,6 +251,7 @@ export class Desk {
       duration: input.duration ?? null,
       ignoreTenants: input.ignoreTenants ?? false,
       evict: input.evict ?? false,
+      ...(input.stepDown === true ? { stepDown: true } : {}),
       ...(input.compat === true ? { compat: true } : {}),
       createdAt: now,
       refreshedAt: now,
@@ -249,9 +284,10 @@ export class Desk {
     const waiting: Pending[] = [];
     let code: Code = 'ALLOW';
     let stopped = false;
+    let handing = 0;
     for (const ask of asks) {
       const duration = ask.action.duration ?? draft.duration ?? DEFAULT_DURATION;
-      if (stopped || (cap !== null && granted.length >= cap)) {
+      if (stopped || (cap !== null && granted.length + handing >= cap)) {
         waiting.push({ ...ask, refusal: null });
         continue;
       }
@@ -262,14 +298,18 @@ export class Desk {
       }
       waiting.push({ ...ask, refusal });
       code = softer(code, refusal.code);
-      if (!draft.partial) stopped = true;
+      if (refusal.reason === 'PrimaryStepsDown') handing++;
+      else if (!draft.partial) stopped = true;
     }
     log.rollback(0);
     const capped = cap === 0 && granted.length === 0;
     const none = draft.partial ? granted.length === 0 : waiting.length > 0;
     if (capped) code = 'DISALLOW_TEMP';
     else if (waiting.length > 0 && !none) code = 'ALLOW_PARTIAL';
-    if (none) return this.#nothing(draft, asks, waiting, code, now);
+    // A group that cannot be had has nobody hand over in vain.
+    const vain = !draft.partial && waiting.some((w) => w.refusal !== null && !handsOver(w));
+    const told = vain ? waiting.map((w) => (handsOver(w) ? { ...w, refusal: null } : w)) : waiting;
+    if (none) return this.#nothing(draft, asks, told, code, now);
     const permissions = granted.map((ask, i) => this.#permission(draft, ask, now, i));
     return {
       code,
@@ -327,6 +367,7 @@ export class Desk {
       partial: draft.partial,
       ignoreTenants: draft.ignoreTenants,
       locksPriority: this.#options.locksPriority,
+      stepDown: draft.stepDown === true,
       compat: this.#compatOf(draft),
       taken: this.#taken,
       ownNodes: new Set(),

@@ -81,6 +81,7 @@ export const taskSpecOf = (name: string, spec: Spec, owner: string, dryRun = fal
   priority: spec.priority,
   dryRun,
   maxInFlight: spec.maxInFlight,
+  ...(spec.stepDown === true ? { stepDown: true } : {}),
   groups: spec.groups.map((group) => group.actions.map((action) => actionOf(action, spec.topology))),
 });
 
@@ -97,6 +98,7 @@ export const specDocument = (
   owner: task.owner,
   reason: task.description,
   maxInFlight: task.maxInFlight,
+  ...(task.stepDown === true ? { stepDown: true } : {}),
   ...(topology === undefined ? {} : { topology }),
   ...(task.uid === name ? {} : { uid: task.uid }),
   groups: task.groups.map((group) => ({ actions: group.map((action) => actionDocument(action, topology)) })),
@@ -106,7 +108,10 @@ export const specDocument = (
 export function statusDocument(entry: Entry, generation: number): Status {
   const actions = [
     ...entry.held.map((p) => heldState(p, entry.priority)),
-    ...entry.pending.map((p, i) => pendingState(p, i < BLOCKERS_KEPT)),
+    // Who is to hand over is told by the blockers, so those are always kept.
+    ...entry.pending.map((p, i) =>
+      pendingState(p, i < BLOCKERS_KEPT || p.refusal?.reason === 'PrimaryStepsDown'),
+    ),
   ];
   const waits = entry.pending.find((p) => p.refusal !== null)?.refusal?.message;
   const phase = entry.pending.length === 0 ? 'Ready' : entry.held.length === 0 ? 'Pending' : 'Reconciling';
@@ -179,6 +184,7 @@ export function entryOf(name: string, spec: Spec, status: Status | null): Entry 
     duration: null,
     ignoreTenants: false,
     evict: false,
+    ...(spec.stepDown === true ? { stepDown: true } : {}),
     ...(spec.compat === true ? { compat: true } : {}),
     createdAt: millis(status.createTime ?? ''),
     refreshedAt: millis(status.lastRefreshTime ?? ''),

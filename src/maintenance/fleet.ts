@@ -74,6 +74,7 @@ export class Fleet {
   readonly vdiskStart: Int32Array;
   readonly groupStart: Int32Array;
   readonly groupMembers: Int32Array;
+  readonly #told: NodeSpec[];
   readonly #state: Uint8Array;
   readonly #started: Float64Array;
   readonly #diskOk: Uint8Array;
@@ -133,6 +134,7 @@ export class Fleet {
     this.#member = sets.member;
 
     const count = this.nodes.length;
+    this.#told = [...this.nodes];
     this.#state = Uint8Array.from(this.nodes, (n) => STATE[n.state]);
     this.#started = Float64Array.from(this.nodes, (n) => n.startedAt ?? Number.NEGATIVE_INFINITY);
     this.#nodeRefs = new Array(count);
@@ -169,6 +171,10 @@ export class Fleet {
   }
   state(n: number): NodeState {
     return STATES[this.#state[n] as number] as NodeState;
+  }
+  /** A node as it was told last; `nodes` has it as it was laid out. */
+  told(n: number): NodeSpec | undefined {
+    return this.#told[n];
   }
   startedAt(n: number): Millis {
     return this.#started[n] as number;
@@ -307,6 +313,12 @@ export class Fleet {
     this.#after(n, was, wasUp);
     const ring = this.#ring(n);
     if (ring !== undefined) ring.lastStart = Math.max(...ring.nodes.map((m) => this.#started[m] as number));
+  }
+
+  /** All that is known of a node now; what it is and where does not change. */
+  tell(n: number, node: NodeSpec): void {
+    this.#told[n] = node;
+    this.setNode(n, node.state, node.startedAt);
   }
 
   setDisk(d: number, ok: boolean): void {

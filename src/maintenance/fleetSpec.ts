@@ -27,6 +27,8 @@ export interface NodeSpec {
   readonly location?: Readonly<Record<string, string>>;
   /** What it is right now, for views: `PRIMARY`, `SECONDARY`, … */
   readonly role?: string;
+  /** What is said of it right now, for sentences. */
+  readonly note?: string;
 }
 
 export interface DiskSpec {
@@ -100,6 +102,8 @@ export interface ReplicaSetSpec {
   readonly interruption: boolean;
   /** For a shard: the config-server set it depends on. */
   readonly configSet?: string;
+  /** Nobody but a person does anything to it now (`spec.paused`). */
+  readonly paused?: boolean;
 }
 
 export interface FleetSpec {

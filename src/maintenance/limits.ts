@@ -12,6 +12,8 @@ export const RING_SETTLE: Millis = 2 * MINUTE;
  * well: whoever comes next might see it as it was before it was worked on (ROL-06).
  */
 export const MEMBER_SETTLE: Millis = 5 * SECOND;
+/** So long a hand-over takes at most where nothing is in its way: when to ask again for what waits for one. */
+export const HAND_OVER_TAKES: Millis = 15 * SECOND;
 /** Unavailable nodes of a database or cluster in percent (C4.1); 10 % blocked clusters of eight nodes. */
 export const DEFAULT_LIMIT_PERCENT = 13;
 /** Names in one sentence; more help nobody. */

@@ -48,7 +48,7 @@ function nodeOf(
   member: MemberStatus,
   hostUp: (host: string) => boolean,
 ): NodeSpec {
-  const { hostName = '', version, state, port } = member;
+  const { hostName = '', version, state, port, message } = member;
   return {
     key: memberKey(namespace, member.name),
     name: member.name,
@@ -60,6 +60,7 @@ function nodeOf(
     cluster,
     ...(version === undefined ? {} : { version }),
     ...(state === undefined ? {} : { role: state }),
+    ...(message === undefined ? {} : { note: message }),
     ...(port === undefined ? {} : { port }),
   };
 }
@@ -90,6 +91,7 @@ function setsOf(database: ManagedDatabase, members: readonly MemberStatus[]): re
       role,
       writeConcern: 'majority',
       interruption: spec.maintenance?.interruption === 'Allowed',
+      ...(spec.paused ? { paused: true } : {}),
       members: of.map((m) => ({
         node: memberKey(namespace, m.name),
         votes: (m.votes ?? unlisted) === 0 ? 0 : 1,

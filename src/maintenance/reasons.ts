@@ -14,6 +14,7 @@ const REASONS = [
   'OnlyMember',
   'TooManyOnOneHost',
   'ConfigServersUnavailable',
+  'PrimaryStepsDown',
   'Locked',
   'HigherPriorityPending',
   'Announced',

@@ -28,6 +28,8 @@ export interface TaskSpec {
   readonly priority: number;
   readonly dryRun: boolean;
   readonly maxInFlight: number;
+  /** Primaries among what is taken hand over before it is granted. */
+  readonly stepDown?: boolean;
   readonly groups: readonly (readonly Action[])[];
 }
 
@@ -124,6 +126,7 @@ export function createTask(desk: Desk, spec: TaskSpec, now: Millis, options: Tas
       priority: spec.priority,
       partial: !composite,
       maxInFlight: spec.maxInFlight,
+      stepDown: spec.stepDown === true,
       compat: options.compat === ORIGINAL,
       actions: spec.groups.flatMap((group, g) => group.map((action, a) => ({ action, at: [g, a] as const }))),
       schedule: true,

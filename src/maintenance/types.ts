@@ -77,7 +77,9 @@ export type Blocker =
     }
   | { readonly kind: 'replicaSet'; readonly set: string; readonly out: readonly string[] }
   | { readonly kind: 'limit'; readonly of: string; readonly out: readonly string[] }
-  | { readonly kind: 'node'; readonly node: string; readonly state: string };
+  | { readonly kind: 'node'; readonly node: string; readonly state: string }
+  /** A primary that is to hand over first. */
+  | { readonly kind: 'primary'; readonly set: string; readonly node: string };
 
 /** Why an action may not be done now, or ever. */
 export interface Refusal {
@@ -134,6 +136,8 @@ export interface Entry {
   /** Tenants' limits are not looked at (internal requests only). */
   readonly ignoreTenants: boolean;
   readonly evict: boolean;
+  /** Primaries among what is taken hand over before it is granted, where another member can lead. */
+  readonly stepDown?: boolean;
   /** Judged as the original does, quirks included, whatever the installation does (C5.5). */
   readonly compat?: boolean;
   readonly createdAt: Millis;

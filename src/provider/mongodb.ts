@@ -74,12 +74,12 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     guard: (step, reading, { state, desired }, stepId, now) =>
       guard(step, reading, desired, state, now, stepId),
     disruptions: (step, reading, { object, state, desired }) =>
-      disruptionsOf(step, state, reading, desired).map(({ member, why, mode }) => ({
+      disruptionsOf(step, state, reading, desired).map(({ member, why, mode, priority }) => ({
         id: `${object.metadata.uid}/${member}`,
         node: memberKey(desired.namespace, member),
         holder: `MongoDB ${desired.namespace}/${desired.name}`,
         why,
-        priority: deps.maintenancePriority ?? ENGINE_PRIORITY,
+        priority: Math.min(priority ?? ENGINE_PRIORITY, deps.maintenancePriority ?? ENGINE_PRIORITY),
         mode,
         duration: HOLD,
       })),

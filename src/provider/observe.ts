@@ -7,6 +7,7 @@ import {
   CERTIFICATE_RENEWAL,
   type Desired,
   everyMember,
+  type HandOverRequest,
   type MemberState,
   memberOf,
   type Observed,
@@ -18,9 +19,11 @@ import {
   type State,
   serviceHostname,
 } from '../clusters/index.ts';
+import type { Gate } from '../engine/gate.ts';
 import type { Informer } from '../engine/informer.ts';
 import type { Agents, Clock, Fence, HostReport, Platform, StoredObject } from '../engine/ports.ts';
 import type { Subject } from '../engine/provider.ts';
+import { memberKey } from '../maintenance/index.ts';
 import type { Credentials } from './credentials.ts';
 import { type OperationIndex, requestOf } from './operationObjects.ts';
 import type { Returning } from './returning.ts';
@@ -48,6 +51,8 @@ export interface ObserveDeps {
   readonly returning: Returning;
   /** The right to act on an object now; null: another holds it. */
   readonly fenceOf: (uid: string) => Fence | null;
+  /** Whom people's maintenance tasks wait for. */
+  readonly gate?: Pick<Gate, 'handOvers'>;
   /** Ports on a host that members of other clusters come back to, though they may be suspended now. */
   readonly portsKept: (
     host: string,
@@ -92,6 +97,7 @@ export async function observe(
     userObjects: users,
     operationObjects: wanted,
     requests: wanted.map(requestOf),
+    handOvers: handOversOf(deps, cluster),
     authority: deps.credentials.authority,
   };
 }
@@ -122,13 +128,24 @@ export function basis(deps: ObserveDeps, cluster: Cluster): readonly unknown[] |
   }
   const asked = deps.operationIndex.open(object);
   if (asked.some(looksForPlace)) return null;
-  parts.push(...asked, ...certificateBasis(deps, state));
+  parts.push(...asked, ...certificateBasis(deps, state), JSON.stringify(handOversOf(deps, cluster)));
   for (const user of deps.userIndex.of(object.metadata)) {
     const fingerprint = deps.userSecrets.known(user);
     if (fingerprint === undefined) return null;
     parts.push(user, fingerprint);
   }
   return parts;
+}
+
+/** Those of this cluster's members whom a person's maintenance task waits for. */
+function handOversOf({ gate }: ObserveDeps, { desired, state }: Cluster): readonly HandOverRequest[] {
+  const all = gate?.handOvers() ?? [];
+  if (all.length === 0) return [];
+  const names = new Map(state.members.map(({ name }) => [memberKey(desired.namespace, name), name]));
+  return all.flatMap(({ node, ...asked }) => {
+    const member = names.get(node);
+    return member === undefined ? [] : [{ ...asked, member }];
+  });
 }
 
 /** Time passes without anybody saying so: what of it matters to certificates, in days (A9.4). */

@@ -93,7 +93,9 @@ export function addProvider(options: ProviderOptions): RunningProvider {
   });
   engine.add(executor);
   const stopGate = gate?.onChange(() => {
-    for (const uid of executor.waitingAtGate()) engine.wake('MongoDB', uid);
+    const wanted = new Set(gate.handOvers().map(({ node }) => node));
+    const asked = wanted.size === 0 ? [] : places.clustersWith(wanted);
+    for (const uid of new Set([...executor.waitingAtGate(), ...asked])) engine.wake('MongoDB', uid);
   });
   const wake = (kind: string, uid: string): void => engine.wake(kind, uid);
   engine.add(orphanedUsers({ store, clock, userSecrets }, { informer, leases, metrics, wake }));
@@ -214,6 +216,13 @@ class Places {
   membersOn(host: string): readonly string[] {
     const here = [...this.on(host)].flatMap((uid) => this.#members.get(uid) ?? []);
     return here.filter((member) => member.host === host).map((member) => member.name);
+  }
+
+  /** Clusters with one of these members, `namespace/name`. */
+  clustersWith(names: ReadonlySet<string>): readonly string[] {
+    return [...this.#members].flatMap(([uid, placed]) =>
+      placed.some(({ name }) => names.has(name)) ? [uid] : [],
+    );
   }
 
   /** Ports of a host that other clusters' members have in their sets, whether or not they run just now. */

@@ -35,6 +35,10 @@ export const TASK = z.strictObject({
   reason: z.string().max(128).default('').describe('Why, for people.'),
   owner: z.string().optional().describe('Whose task it is; by default the token’s.'),
   maxInFlight: z.int().min(0).default(0).describe('Most actions held at a time; 0: no limit.'),
+  stepDown: z
+    .boolean()
+    .default(false)
+    .describe('Primaries among what is taken hand over before it is granted.'),
   topology: z.string().optional().describe('Topology the nodes belong to.'),
   compat: z.boolean().optional().describe('Judge it as YDB’s own service does.'),
   groups: z.array(z.unknown()).optional().describe('Groups of actions, as in a MaintenanceTask.'),
@@ -61,13 +65,14 @@ export function taskFrom(request: TaskRequest, caller: string, dryRun: boolean):
   ];
   const short = together ? [{ actions }] : actions.map((action) => ({ actions: [action] }));
   const groups = [...(actions.length === 0 ? [] : short), ...(request.groups ?? [])];
-  const { mode, priority, reason, maxInFlight, topology } = request;
+  const { mode, priority, reason, maxInFlight, topology, stepDown } = request;
   const spec = {
     mode,
     priority,
     reason,
     maxInFlight,
     groups,
+    ...(stepDown ? { stepDown } : {}),
     ...(topology === undefined ? {} : { topology }),
   };
   const parsed = maintenanceTaskSchema.shape.spec.safeParse(spec);
@@ -96,6 +101,7 @@ export function taskJson(
     mode: entry?.mode ?? null,
     priority: entry?.priority ?? null,
     maxInFlight: entry?.maxInFlight ?? 0,
+    stepDown: entry?.stepDown ?? false,
     createTime: iso(reply.createTime),
     lastRefreshTime: iso(reply.lastRefreshTime),
     retryAfter: iso(reply.retryAfter),

@@ -28,6 +28,12 @@ export class PlayedFleet implements FleetSource {
     for (const listener of this.#listeners) listener();
   }
 
+  setRole(name: string, key: string, role: string): void {
+    const part = this.#parts.get(name);
+    if (part === undefined) return;
+    this.set(name, { ...part, nodes: part.nodes.map((n) => (n.key === key ? { ...n, role } : n)) });
+  }
+
   setNode(name: string, key: string, state: NodeState): void {
     const part = this.#parts.get(name);
     if (part === undefined) return;

@@ -70,6 +70,7 @@ export interface Wanted {
   readonly name: string | undefined;
   readonly together: boolean;
   readonly maxInFlight: number;
+  readonly stepDown: boolean;
 }
 
 const TASKS = '/api/v1/maintenance/tasks';
@@ -274,6 +275,7 @@ function stateLines(task: TaskRow, a: ActionRow, dry: boolean): readonly string[
 }
 
 function whenText(task: TaskRow, action: ActionRow): string {
+  if (action.reason === HANDS_OVER) return 'granted as soon as that is done';
   const at = action.retryAfter ?? task.retryAfter;
   const other =
     task.mode === 'force' || action.reason === 'Locked'
@@ -284,10 +286,13 @@ function whenText(task: TaskRow, action: ActionRow): string {
 
 /** How long until it makes sense to ask again: the time that was told, but no longer than half a minute. */
 export function nextLook(context: Context, task: TaskRow): number {
+  if (waiting(task).some((a) => a.reason === HANDS_OVER)) return LOOK_LEAST;
   const told =
     task.retryAfter === null ? Number.POSITIVE_INFINITY : Date.parse(task.retryAfter) - context.now();
   return Math.max(LOOK_LEAST, Math.min(told, LOOK_MOST));
 }
+/** Nothing else is in the way but a primary that steps down for it, which takes a moment. */
+const HANDS_OVER = 'PrimaryStepsDown';
 const LOOK_LEAST = 500;
 const LOOK_MOST = 10_000;
 

@@ -19,6 +19,8 @@ export interface Pass {
   readonly ignoreTenants: boolean;
   /** A more urgent task may lock what only less urgent ones hold. */
   readonly locksPriority: boolean;
+  /** Primaries hand over before they are granted. */
+  readonly stepDown: boolean;
   readonly compat: Compat;
   /** How many disks of each group this pass has taken so far, by index of the group. */
   readonly taken: Tally;

@@ -2,6 +2,7 @@
 import type { Millis } from '../../base/units.ts';
 import type { SetMemberSpec } from '../fleetSpec.ts';
 import { isElectable, type ReplicaSet } from '../layout.ts';
+import { HAND_OVER_TAKES } from '../limits.ts';
 import type { ReasonCode, Refusal } from '../types.ts';
 import { allFreeAt, namesText, outText, type Pass, refuse } from './look.ts';
 
@@ -30,6 +31,35 @@ export function checkMember(pass: Pass, n: number): Refusal | null {
     checkWrites(pass, set, n, rest) ??
     checkConfig(pass, set, n);
   return refusal === null ? null : (tooManyOnOneHost(pass, set, n) ?? refusal);
+}
+
+/**
+ * What passed all else, and whose locks are taken: primaries among it hand over first, if the request wants that and another
+ * member can lead. Where none can, an outage was accepted already, and nobody is there to hand over to.
+ */
+export function checkPrimaries(pass: Pass, nodes: readonly number[]): Refusal | null {
+  if (!pass.stepDown) return null;
+  const leading = nodes.filter((n) => {
+    const set = pass.fleet.setOf(n);
+    return pass.fleet.told(n)?.role === 'PRIMARY' && set !== undefined && set.electable > 0;
+  });
+  if (leading.length === 0) return null;
+  const by = leading.map((n) => ({
+    kind: 'primary' as const,
+    set: pass.fleet.setOf(n)?.spec.key ?? '',
+    node: pass.fleet.nodes[n]?.key ?? '',
+  }));
+  const message = leading.map((n) => handingOver(pass, n)).join('; ');
+  return refuse('DISALLOW_TEMP', 'PrimaryStepsDown', message, by, pass.now + HAND_OVER_TAKES);
+}
+
+function handingOver(pass: Pass, n: number): string {
+  const spec = pass.fleet.setOf(n)?.spec;
+  const start = `${name(pass, n)} is primary of ${spec?.key}`;
+  if (spec?.paused === true)
+    return `${start}, which is paused: let it hand over (rs.stepDown()), or set spec.paused to false`;
+  const note = pass.fleet.told(n)?.note;
+  return `${start} and hands over first${note === undefined ? '' : ` (${note})`}`;
 }
 
 /** The members on one host are too many by themselves, with all others well: then waiting does not help. */

@@ -56,6 +56,7 @@ const taskSpec = z.strictObject({
     .default('')
     .describe('Why, for people.'),
   maxInFlight: wholeNumber(0, 100_000).default(0).describe('Most actions taken at a time; 0 for no limit.'),
+  stepDown: z.boolean().optional().describe('Primaries among what is taken hand over before it is granted.'),
   uid: z
     .string()
     .max(128, { error: 'must be at most 128 characters' })
