@@ -35,6 +35,19 @@ export function spaceOf(all: readonly MemberView[], observed: Observed): SpaceVe
   return { status: 'False', reason: 'Low', message: `${said.join(', ')}; ${advice}` };
 }
 
+/** Volumes that were promised more than their disks hold: a promise that a larger disk has to keep. */
+export function promisedTooMuch(all: readonly MemberView[], observed: Observed): string[] {
+  if (observed.capabilities.volumesOnHostDisk !== true) return [];
+  return all.flatMap(({ member, facts }) => {
+    const [promised, total] = [member.volumeBytes ?? 0, facts?.volume?.totalBytes ?? 0];
+    if (member.stage === 'removing' || total <= 0 || promised <= total) return [];
+    const where = member.host === null ? '' : ` on host ${member.host}`;
+    return [
+      `the volume of ${member.name} is to hold ${formatBytes(promised)}, and its disk${where} is ${formatBytes(total)} in all`,
+    ];
+  });
+}
+
 const volumes = (all: readonly MemberView[]): readonly Disk[] =>
   all.flatMap(({ member, facts }) => {
     const volume = facts?.volume ?? null;

@@ -12,7 +12,8 @@ import type { Decision, Plan } from './decisions.ts';
 import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
-import { spaceOf } from './space.ts';
+import { promisedTooMuch, spaceOf } from './space.ts';
+import { pendingOf } from './state.ts';
 import {
   connectionString,
   groupsOf,
@@ -22,7 +23,7 @@ import {
   wantedMember,
   wantedMembers,
 } from './topology.ts';
-import type { Desired, Observed, ReplicaSetState, State } from './types.ts';
+import type { Desired, MemberState, Observed, ReplicaSetState, State } from './types.ts';
 
 export interface StatusInput {
   readonly observed: Observed;
@@ -67,14 +68,19 @@ export function status(input: StatusInput): MongoDBStatus {
     phase,
     message: messageOf(input, phase, all),
     conditions: conditions(input, phase, all),
-    warnings: [...input.warnings, ...placementWarnings(input), ...leftBehind(input)],
+    warnings: [
+      ...input.warnings,
+      ...placementWarnings(input),
+      ...promisedTooMuch(all, input.observed),
+      ...leftBehind(input),
+    ],
     ...(nowDoing === null ? {} : { now: nowDoing }),
     ...(version ? { version } : {}),
     ...(fcv === null ? {} : { featureCompatibilityVersion: fcv }),
     readyMembers: counted(all, state, desired).filter((v) => isHealthy(v, all)).length,
     totalMembers: wantedMembers(desired),
     ...(primary === null ? {} : { primary: primary.member.name }),
-    members: all.map((v) => memberStatus(v, all, desired, plan)),
+    members: all.map((v) => memberStatus(v, all, input)),
     replicaSets: state.replicaSets.map((r) => replicaSetStatus(r, all)),
     ...(balancer === null ? {} : { balancer: balancer === 'off' ? ('off' as const) : ('on' as const) }),
     endpoints: own.filter((v) => desired.sharded === null || isRouter(v.member)).flatMap((v) => endpoint(v)),
@@ -304,17 +310,23 @@ const exposed = (): Draft => ({
 
 // ── members ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** A volume that is growing counts as grown: what was asked of its host may be there at any moment. */
+function volumeSize(state: State, { name, volumeId, volumeBytes }: MemberState): Partial<MemberStatus> {
+  const growing = pendingOf(state, name)?.volumeBytes ?? 0;
+  const size = Math.max(growing, volumeBytes ?? 0);
+  return volumeId === null || size === 0 ? {} : { volumeBytes: size };
+}
+
 function memberStatus(
   view: MemberView,
   all: readonly MemberView[],
-  desired: Desired,
-  plan: Plan,
+  { desired, state, plan }: StatusInput,
 ): MemberStatus {
   const { member, database, facts } = view;
   const row = configRowOf(view, all) ?? database?.config?.members.find((m) => m.host === memberHost(member));
   const lag = lagOf(view, all);
   const health: MemberHealth = facts === null ? 'unknown' : isHealthy(view, all) ? 'healthy' : 'unhealthy';
-  const state =
+  const shown =
     database?.state ??
     (facts === null
       ? null
@@ -332,12 +344,13 @@ function memberStatus(
     ...(member.host === null ? {} : { hostName: member.host }),
     ...(member.address === null ? {} : { host: member.address }),
     ...(member.port === null ? {} : { port: member.port }),
-    ...(state === null ? {} : { state }),
+    ...(shown === null ? {} : { state: shown }),
     health,
     ...(database === null ? {} : { version: database.binaryVersion }),
     ...(facts === null ? {} : { configVersion: facts.configVersion }),
     ...(row ? { votes: row.votes, priority: row.priority, hidden: row.hidden ?? false } : {}),
     ...(member.activated === null ? {} : { tlsMode: member.activated.tlsMode }),
+    ...volumeSize(state, member),
     ...(lag === null ? {} : { lagMillis: lag }),
     stage: desired.suspend && member.serviceId === null ? 'suspended' : member.stage,
     ...(member.replacement === undefined ? {} : { replaces: member.replacement.of }),

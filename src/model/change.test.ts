@@ -57,6 +57,29 @@ test('A6.6 B2.9 volumes only grow, compared as sizes and not as text', () => {
   expect(changes(size('1Gi'), size('1G'))).toHaveLength(1);
 });
 
+test('A6.6 a wish that no volume has grown for can be taken back; below what is there stays refused', () => {
+  const size = (text: string) => object({ storage: { size: text } });
+  const there = (...members: object[]) => ({
+    members: members.map((m, i) => ({ name: `orders-${i}`, role: 'replica', stage: 'active', ...m })),
+  });
+  const ten = { volumeBytes: 10 * 1024 ** 3 };
+  const back = (to: string, status: unknown) => changes(size('900Ti'), size(to), status);
+  expect(back('10Gi', there(ten, ten, ten))).toEqual([]);
+  expect(back('20Gi', there(ten, ten, ten))).toEqual([]);
+  expect(back('9Gi', there(ten, ten, ten))[0]).toBe(
+    'spec.storage.size: cannot shrink from the 10Gi that the volume of orders-0 has to 9Gi: volumes only grow',
+  );
+  expect(back('10Gi', there(ten, { volumeBytes: 20 * 1024 ** 3 }))[0]).toMatch(
+    /from the 20Gi that the volume of orders-1 has/,
+  );
+  // One that leaves takes its volume along; one that was never placed has none.
+  expect(back('10Gi', there(ten, { volumeBytes: 20 * 1024 ** 3, stage: 'removing' }))).toEqual([]);
+  expect(back('1Gi', there({ stage: 'planned' }, { stage: 'planned' }))).toEqual([]);
+  // What is not known is what was wished for.
+  for (const unknown of [there(ten, {}), undefined])
+    expect(back('10Gi', unknown)[0]).toMatch(/cannot shrink from 900Ti to 10Gi/);
+});
+
 test('A8.4 S7 majors are neither skipped nor gone down', () => {
   const version = (text: string) => object({ version: text });
   expect(changes(version('6.0.29-23'), version('8.0.32-14'))[0]).toMatch(/in one step: upgrade to 7.0 first/);

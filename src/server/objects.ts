@@ -2,10 +2,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BelayError } from '../base/error.ts';
 import type { ObjectChange, ObjectKey, StoredObject } from '../engine/ports.ts';
-import { findKind, type Warning } from '../model/index.ts';
+import { findKind, type MongoDBSpec, type Warning } from '../model/index.ts';
 import { KEPT_ANNOTATION } from '../provider/names.ts';
 import { type Admitted, admit, keyOf, withNamespace } from './admission.ts';
 import type { ApiDeps } from './deps.ts';
+import { diskWarnings } from './disks.ts';
 import { refuseNameClash } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
 import { presentObject } from './present.ts';
@@ -112,9 +113,9 @@ async function applyOver(
   checkConditions(admitted, current, conditions);
   if (admitted.key.kind === 'MongoDB')
     await refuseNameClash(deps.store, { ...admitted.key, spec: admitted.spec });
-  if (conditions.dryRun) return tried(admitted, current);
+  if (conditions.dryRun) return withDisks(deps, admitted, current, tried(admitted, current));
   try {
-    return await write(deps, admitted, current);
+    return withDisks(deps, admitted, current, await write(deps, admitted, current));
   } catch (error) {
     const code = error instanceof BelayError ? error.code : '';
     throw ['Conflict', 'AlreadyExists', 'NotFound'].includes(code)
@@ -124,6 +125,18 @@ async function applyOver(
 }
 
 type AdmittedObject = Extract<Admitted, { kind: 'object' }>;
+
+/** What the hosts say of it is of this moment, and no part of what is stored. */
+function withDisks(
+  { agents }: ApiDeps,
+  { key, spec }: AdmittedObject,
+  current: StoredObject | null,
+  applied: Applied,
+): Applied {
+  if (key.kind !== 'MongoDB') return applied;
+  const more = diskWarnings(agents, spec as MongoDBSpec, current);
+  return { ...applied, warnings: [...applied.warnings, ...more] };
+}
 
 function checkConditions(
   { key, expect }: AdmittedObject,

@@ -11,7 +11,8 @@ export function changeProblems(before: Loose, after: Loose): Found {
   const found: Found = { problems: [], warnings: [] };
   const [old, next] = [mapAt(before, 'spec'), mapAt(after, 'spec')];
   checkImmutable(old, next, found.problems);
-  checkShrinking(old, next, found.problems);
+  checkShards(old, next, found.problems);
+  checkShrinking(before, old, next, found.problems);
   checkVersionChange(before, old, next, found);
   checkFcvChange(before, old, next, found);
   checkTlsWithMembers(old, next, found.problems);
@@ -36,20 +37,63 @@ function checkImmutable(old: Loose, next: Loose, problems: Problem[]): void {
   }
 }
 
-function checkShrinking(old: Loose, next: Loose, problems: Problem[]): void {
+function checkShards(old: Loose, next: Loose, problems: Problem[]): void {
   const [shards, wanted] = [numberAt(old, 'shardCount'), numberAt(next, 'shardCount')];
-  if (shards !== undefined && wanted !== undefined && wanted < shards) {
-    const message = `cannot shrink from ${shards} to ${wanted}: removing shards is not supported`;
-    problems.push({ path: 'spec.shardCount', message });
-  }
-  for (const place of [[], ['shard'], ['configSrv']]) {
+  if (shards === undefined || wanted === undefined || wanted >= shards) return;
+  const message = `cannot shrink from ${shards} to ${wanted}: removing shards is not supported`;
+  problems.push({ path: 'spec.shardCount', message });
+}
+
+/** Where a size is set, and for which members: parts of a sharded cluster follow the cluster where they say nothing. */
+const SIZES: readonly (readonly [readonly string[], readonly string[]])[] = [
+  [[], ['replica', 'shard', 'config']],
+  [['shard'], ['shard']],
+  [['configSrv'], ['config']],
+];
+
+// A6.6: compared with what is there, not with what was once wished for: a wish that no disk could hold can be taken back.
+function checkShrinking(before: Loose, old: Loose, next: Loose, problems: Problem[]): void {
+  for (const [place, roles] of SIZES) {
     const path = [...place, 'storage', 'size'];
     const [was, is] = [textAt(old, ...path), textAt(next, ...path)];
     const [from, to] = [parseBytes(was ?? ''), parseBytes(is ?? '')];
     if (!from.ok || !to.ok || to.value >= from.value) continue;
-    const message = `cannot shrink from ${was} to ${is}: volumes only grow`;
+    const own = place.length > 0 ? roles : roles.filter((role) => !hasOwnSize(next, role));
+    const there = largestVolume(before, own);
+    if (there !== null && to.value >= there.bytes) continue;
+    const what = there === null ? was : `the ${sizeText(there.bytes)} that the volume of ${there.member} has`;
+    const message = `cannot shrink from ${what} to ${is}: volumes only grow`;
     problems.push({ path: `spec.${path.join('.')}`, message });
   }
+}
+
+const hasOwnSize = (spec: Loose, role: string): boolean => {
+  const part = role === 'shard' ? 'shard' : role === 'config' ? 'configSrv' : null;
+  return part !== null && textAt(spec, part, 'storage', 'size') !== undefined;
+};
+
+/** The largest volume of members of these roles, 0 bytes when none was made yet; null: the status does not tell. */
+function largestVolume(before: Loose, roles: readonly string[]): { member: string; bytes: number } | null {
+  const members: unknown = mapAt(before, 'status').members;
+  if (!Array.isArray(members)) return null;
+  let largest = { member: '', bytes: 0 };
+  for (const member of members as Loose[]) {
+    const [role, stage] = [textAt(member, 'role') ?? '', textAt(member, 'stage')];
+    if (!roles.includes(role) || stage === 'removing') continue;
+    const bytes = numberAt(member, 'volumeBytes');
+    // Only a member that was never placed is known to have none.
+    if (bytes === undefined && stage !== 'planned') return null;
+    if ((bytes ?? 0) > largest.bytes) largest = { member: textAt(member, 'name') ?? '', bytes: bytes ?? 0 };
+  }
+  return largest;
+}
+
+/** In the largest unit that gives a whole number, as sizes are written in documents. */
+function sizeText(bytes: number): string {
+  const units = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'];
+  let [size, unit] = [bytes, 0];
+  while (size >= 1024 && size % 1024 === 0 && unit < units.length - 1) [size, unit] = [size / 1024, unit + 1];
+  return `${size}${units[unit]}`;
 }
 
 function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found): void {

@@ -39,6 +39,7 @@ export const memberStatusSchema = z.strictObject({
   priority: z.number().optional().describe('Priority it has in the set now.'),
   hidden: z.boolean().optional().describe('Whether it is hidden in the set now.'),
   tlsMode: z.string().optional().describe('TLS mode that runs.'),
+  volumeBytes: z.number().optional().describe('Size its volume has, or is growing to, in bytes.'),
   lagMillis: z.number().optional().describe('How far it is behind the primary, in milliseconds.'),
   stage: z.enum(MEMBER_STAGES).optional().describe('Where it stands in its life.'),
   replaces: z.string().optional().describe('Member whose place it is to take.'),

@@ -21,6 +21,7 @@ test('A4.9 what machines cannot do is said', () => {
     publicExposure: false,
     allowlists: false,
     diskGrowth: true,
+    volumesOnHostDisk: true,
     routerContainers: false,
     resourceLimits: true,
   });

@@ -14,6 +14,7 @@ const CAPABILITIES: Capabilities = {
   allowlists: false,
   // Volumes are folders: what grows is what may be counted on, and it is checked against the disk.
   diskGrowth: true,
+  volumesOnHostDisk: true,
   routerContainers: false,
   resourceLimits: true,
 };
