@@ -17,11 +17,15 @@ import type { Machine, Run, ServiceRecord } from './machine.ts';
 import type { Exit } from './mongod.ts';
 import { inDoubt, isQuiet, type Lags, readDatabase } from './observer.ts';
 import { type Fate, Operations } from './operations.ts';
+import { isRouterQuiet, readRouter, runRouterCommand } from './routerCommands.ts';
 import { type Goal, Supervisor } from './supervisor.ts';
 
 const STATUS_FIRST: Millis = 500;
 const STATUS_CAP: Millis = 10_000;
 const LAG_CONFIRM: Millis = 2_500;
+/** A look that gets no answer ends after this. */
+const NO_ANSWER: Millis = 4_000;
+const SILENT: DatabaseFacts = { kind: 'unreachable', message: 'no answer within 4000 ms' };
 /** Changes within this time travel together. */
 const REPORT_DELAY: Millis = 10;
 
@@ -204,7 +208,7 @@ export class Agent {
 
   /** A person takes the service away: process, record and snapshot, not the volume. */
   removeByHand(serviceId: string): void {
-    this.#machine.runs.get(serviceId)?.mongod.kill();
+    this.#machine.runs.get(serviceId)?.process.kill();
     this.#stopService(serviceId, () => {
       this.#machine.disk.services.delete(serviceId);
       this.#machine.disk.snapshots.delete(serviceId);
@@ -237,20 +241,32 @@ export class Agent {
 
   #look(member: Member): void {
     const { run } = member.supervisor;
-    if (this.#dead || run === null || run.mongod.phase !== 'listening') return;
+    if (this.#dead || run === null || run.process.phase !== 'listening') return;
     const snapshot = this.#machine.disk.snapshots.get(member.serviceId);
     if (snapshot === undefined) return;
-    const facts = readDatabase(run.mongod, snapshot, member.lags, this.#machine.near.timeline.now);
-    this.#identify(member, facts.replicaSetId, facts.setName, snapshot);
-    if (!equalValues(facts, member.database)) {
-      member.database = facts;
-      member.pace = STATUS_FIRST;
-      this.#changed(member.serviceId);
+    const { now } = this.#machine.near.timeline;
+    if (run.process.kind === 'router' && run.process.stuck) {
+      this.#lookIn(member, NO_ANSWER);
+      this.#show(member, SILENT);
+      return;
     }
+    const facts =
+      run.process.kind === 'router'
+        ? readRouter(run.process, snapshot, now)
+        : readDatabase(run.process, snapshot, member.lags, now);
+    this.#identify(member, facts.replicaSetId, facts.setName, snapshot);
+    this.#show(member, facts);
     member.supervisor.confirm();
-    const quiet = isQuiet(facts) ? STATUS_CAP : member.pace;
+    const quiet = isQuiet(facts) || isRouterQuiet(facts) ? STATUS_CAP : member.pace;
     member.pace = Math.min(STATUS_CAP, member.pace * 1.5);
     this.#lookIn(member, inDoubt(member.lags) ? LAG_CONFIRM : Math.round(quiet));
+  }
+
+  #show(member: Member, facts: DatabaseFacts): void {
+    if (equalValues(facts, member.database)) return;
+    member.database = facts;
+    member.pace = STATUS_FIRST;
+    this.#changed(member.serviceId);
   }
 
   /** The set's id goes into the volume's marker when first seen; data with another one is not ours. */
@@ -385,7 +401,7 @@ export class Agent {
     end: (outcome: CommandOutcome) => void,
   ): void {
     const { timeline } = this.#machine.near;
-    const mongod = member.supervisor.run?.mongod;
+    const process = member.supervisor.run?.process;
     const entry = { epoch: fence.epoch, cut: false, waiting: [] as (() => void)[] };
     const all = this.#older.get(fence.lease) ?? new Set();
     this.#older.set(fence.lease, all.add(entry));
@@ -406,7 +422,7 @@ export class Agent {
     const cancel = timeline.after(timeoutMillis, () =>
       finish({ kind: 'unknown', message: `${command.kind} did not end within ${timeoutMillis} ms` }),
     );
-    if (mongod === undefined || mongod.phase !== 'listening') {
+    if (process === undefined || process.phase !== 'listening') {
       finish(noServer('MemberNotRunning'));
       return;
     }
@@ -424,14 +440,15 @@ export class Agent {
       return target !== undefined && fabric.reaches(this.#machine.name, target.options.place);
     };
     const context = {
-      mongod,
       timeline,
       alive: () => open && !entry.cut,
       reaches,
       newSetId: this.#outside.newSetId,
       forces: this.#machine.bugs.forcesReconfigs ?? false,
     };
-    runCommand(context, command, finish);
+    if (process.kind === 'router')
+      runRouterCommand({ ...context, router: process, listening }, command, finish);
+    else runCommand({ ...context, mongod: process }, command, finish);
   }
 
   startOperation(operation: HostOperation, fence: Fence): void {

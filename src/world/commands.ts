@@ -35,14 +35,18 @@ const TRANSIENT = new Set([
   11601, 11602, 13435, 13436,
 ]);
 
-const done = (result: Readonly<Record<string, unknown>> = {}): CommandOutcome => ({ kind: 'done', result });
-const unknown = (message: string): CommandOutcome => ({ kind: 'unknown', message });
+export const done = (result: Readonly<Record<string, unknown>> = {}): CommandOutcome => ({
+  kind: 'done',
+  result,
+});
+export const unknown = (message: string): CommandOutcome => ({ kind: 'unknown', message });
 
 export function refused(code: number, codeName: string, message: string): CommandOutcome {
   const kind = code === 13 || code === 18 ? 'credentials' : TRANSIENT.has(code) ? 'transient' : 'permanent';
   return { kind: 'refused', code, codeName, message, class: kind };
 }
-const byServer = ({ code, codeName, message }: Refusal): CommandOutcome => refused(code, codeName, message);
+export const byServer = ({ code, codeName, message }: Refusal): CommandOutcome =>
+  refused(code, codeName, message);
 
 /** The connection broke before anything was sent, or a mere look did. */
 export const noServer = (codeName = 'MongoNetworkError'): CommandOutcome => ({
@@ -196,7 +200,7 @@ function stepDown(context: CommandContext, command: Of<'stepDown'>, end: Done): 
 const nameOf = ({ user, db }: { readonly user: string; readonly db: string }): string => `${db}.${user}`;
 
 /** Null: the login works here, by the data this member has. */
-function login({ data, phase }: Mongod, as: Login): CommandOutcome | null {
+export function login({ data, phase }: Mongod, as: Login): CommandOutcome | null {
   if (phase !== 'listening') return noServer();
   const known = data.users.get(nameOf(as));
   return known !== undefined && known.password === as.password.reveal()

@@ -11,7 +11,10 @@ export type Change =
   | { readonly kind: 'user'; readonly user: StoredUser }
   | { readonly kind: 'dropUser'; readonly name: string }
   | { readonly kind: 'role'; readonly role: ManagedRole }
-  | { readonly kind: 'fcv'; readonly version: string };
+  | { readonly kind: 'fcv'; readonly version: string }
+  /** On config servers: a set is a shard from now on. */
+  | { readonly kind: 'shard'; readonly name: string; readonly host: string }
+  | { readonly kind: 'balancer'; readonly on: boolean };
 
 export interface Entry extends Position {
   readonly op: OpTime;
@@ -38,6 +41,9 @@ export class DataFolder {
   readonly users = new Map<string, StoredUser>();
   readonly roles = new Map<string, ManagedRole>();
   readonly writes = new Set<number>();
+  /** What config servers know: shards by name, and whether the balancer may run. */
+  readonly shards = new Map<string, string>();
+  balancerOn = true;
 
   get last(): Position {
     return this.log.at(-1) ?? NOWHERE;
@@ -45,7 +51,7 @@ export class DataFolder {
 
   /** Anything a person would miss. */
   get hasUserData(): boolean {
-    return this.writes.size > 0 || this.users.size > 0;
+    return this.writes.size > 0 || this.users.size > 0 || this.shards.size > 0;
   }
 
   /** A server of this series opens it; a new folder takes the series as its feature compatibility version. */
@@ -71,6 +77,8 @@ export class DataFolder {
     this.users.clear();
     this.roles.clear();
     this.writes.clear();
+    this.shards.clear();
+    this.balancerOn = true;
     this.fcv = this.firstFcv;
     for (const entry of log) this.append(entry);
   }
@@ -93,6 +101,12 @@ export class DataFolder {
         return;
       case 'fcv':
         this.fcv = change.version;
+        return;
+      case 'shard':
+        this.shards.set(change.name, change.host);
+        return;
+      case 'balancer':
+        this.balancerOn = change.on;
     }
   }
 }

@@ -14,6 +14,7 @@ import { Agent, type AgentOutside } from './agent.ts';
 import type { DataFolder } from './data.ts';
 import type { Mongod, Neighbourhood } from './mongod.ts';
 import type { AgentBugs } from './mutation.ts';
+import type { Router } from './router.ts';
 
 export interface ServiceRecord {
   readonly id: string;
@@ -53,9 +54,9 @@ export interface HostDisk {
   readonly epochs: Map<string, number>;
 }
 
-/** A database process and what was written down of it when it was started. */
+/** A database process or a router, and what was written down of it when it was started. */
 export interface Run {
-  readonly mongod: Mongod;
+  readonly process: Mongod | Router;
   readonly since: Millis;
   readonly version: string;
   configVersion: number;
@@ -124,7 +125,7 @@ export class Machine {
       diskTotalBytes: 100 * GIB,
       diskFreeBytes: this.diskFull ? 0 : 90 * GIB,
       fingerprint: this.name,
-      executables: { mongod: this.versions },
+      executables: { mongod: this.versions, mongos: this.versions },
       labels: {},
     };
   }
@@ -142,7 +143,7 @@ export class Machine {
   crash(): void {
     this.up = false;
     this.crashAgent();
-    for (const run of [...this.runs.values()]) run.mongod.kill('SIGKILL');
+    for (const run of [...this.runs.values()]) run.process.kill('SIGKILL');
     this.runs.clear();
   }
 

@@ -23,6 +23,7 @@ import { type OpTime, sameOpTime } from '../simulator/member/optime.ts';
 import type { Refusal } from '../simulator/member/types.ts';
 import { type Change, type DataFolder, type Entry, logView } from './data.ts';
 import type { Fabric } from './fabric.ts';
+import type { Router } from './router.ts';
 import type { Timeline } from './timeline.ts';
 
 /** An idle primary writes so often, so that lag means something. */
@@ -37,6 +38,9 @@ export interface Neighbourhood {
   readonly timeline: Timeline;
   readonly fabric: Fabric;
   readonly listening: Map<string, Mongod>;
+  readonly routers: Map<string, Router>;
+  /** Pairs of processes, by `address:port`, between which nothing gets through whatever their machines say. */
+  readonly walls: Set<(a: string, b: string) => boolean>;
   readonly rng: Rng;
   /** Called after every step of any member with what it did. */
   readonly watch: (mongod: Mongod, outputs: readonly Output[]) => void;
@@ -77,6 +81,7 @@ export type Answer =
 
 /** See the head of this file. */
 export class Mongod {
+  readonly kind = 'mongod';
   readonly options: MongodOptions;
   readonly data: DataFolder;
   readonly host: string;
@@ -86,6 +91,8 @@ export class Mongod {
   /** When it began to listen. */
   since: Millis = 0;
   stopping = false;
+  /** On the primary of config servers: until when a chunk moves. */
+  movesChunkUntil: Millis = 0;
   readonly #near: Neighbourhood;
   readonly #inputs: Input[] = [];
   readonly #answers = new Map<number, (answer: Answer) => void>();
@@ -143,7 +150,7 @@ export class Mongod {
   #startProblem(): Exit | null {
     const { refuses, version, port } = this.options;
     if (refuses !== null) return { code: 2, signal: null, message: refuses };
-    if (this.#near.listening.has(this.host)) {
+    if (this.#near.listening.has(this.host) || this.#near.routers.has(this.host)) {
       return { code: 48, signal: null, message: `port ${port} is in use` };
     }
     const fcv = majorOf(this.data.fcv ?? seriesOf(version) ?? '') ?? 0;
@@ -397,7 +404,20 @@ export class Mongod {
   // ── the network ────────────────────────────────────────────────────────────────────────────────────────────────
 
   #connects(to: Mongod): boolean {
-    return this.#near.fabric.reaches(this.options.place, to.options.place);
+    const { fabric, walls } = this.#near;
+    if (!fabric.reaches(this.options.place, to.options.place)) return false;
+    for (const wall of walls) if (wall(this.host, to.host)) return false;
+    return true;
+  }
+
+  /** Whether it gets through to another member and is let in there. */
+  canUse(to: Mongod): boolean {
+    return (
+      to.phase === 'listening' &&
+      speaks(this.options.tlsMode, to.options.tlsMode) &&
+      this.options.keyFile === to.options.keyFile &&
+      this.#connects(to)
+    );
   }
 
   #send(to: string, token: number, request: PeerRequest): void {

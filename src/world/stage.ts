@@ -4,7 +4,7 @@ import type { Client } from './client.ts';
 import type { People } from './people.ts';
 import type { Scenario } from './scenario.ts';
 import type { Storm } from './storm.ts';
-import { clusterByUid, isInUse, specOf } from './truth.ts';
+import { clusterByUid, isInUse, type Part, specOf } from './truth.ts';
 import type { Watcher, World } from './world.ts';
 
 export interface Stage {
@@ -23,12 +23,13 @@ export interface Stage {
 export const REMOVAL_TAKES: Millis = 150_000;
 
 /** Whether a person asked for this stop: the whole cluster down, or an interruption allowed. */
-export function stopIsAskedFor({ world, downAsked }: Stage, uid: string): boolean {
+export function stopIsAskedFor({ world, downAsked }: Stage, part: Part): boolean {
+  const uid = part.split('/')[0] as string;
   const object = clusterByUid(world, uid);
   if (object === null || object.metadata.deletionTimestamp !== null) return true;
   const spec = specOf(object);
   const lately = world.timeline.now - (downAsked.get(uid) ?? Number.NEGATIVE_INFINITY) < REMOVAL_TAKES;
-  return spec.suspend || lately || spec.maintenance.interruption === 'Allowed' || !isInUse(world, uid);
+  return spec.suspend || lately || spec.maintenance.interruption === 'Allowed' || !isInUse(world, part);
 }
 
 /** One invariant, watched from outside. */

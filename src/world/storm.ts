@@ -219,7 +219,7 @@ export class Storm implements Weather {
         return;
       case 'processKill': {
         const runs = [...machine.runs.values()];
-        runs[fault.which % Math.max(1, runs.length)]?.mongod.kill();
+        runs[fault.which % Math.max(1, runs.length)]?.process.kill();
         return;
       }
       case 'runtimeGone':

@@ -4,6 +4,7 @@ import { type Millis, SECOND } from '../base/units.ts';
 import type { MemberFacts, MemberSnapshot, ProcessFacts } from '../clusters/index.ts';
 import type { Machine, Run, ServiceRecord } from './machine.ts';
 import { type Exit, Mongod } from './mongod.ts';
+import { Router } from './router.ts';
 
 const RESTART_FIRST: Millis = 500;
 const RESTART_CAP: Millis = 30 * SECOND;
@@ -57,7 +58,7 @@ export class Supervisor {
   get facts(): ProcessFacts {
     const { run } = this;
     if (run !== null) {
-      const { pid } = run.mongod;
+      const { pid } = run.process;
       return this.answering
         ? { kind: 'running', pid, since: run.since, adopted: this.#adopted }
         : { kind: 'starting', pid, since: run.since };
@@ -115,7 +116,7 @@ export class Supervisor {
     if (run === null || goal.kind !== 'run') return;
     run.certificates = certificatesOf(goal.snapshot);
     run.certificate = certificateOf(goal.snapshot);
-    run.mongod.options.caPem = goal.snapshot.caPem;
+    run.process.options.caPem = goal.snapshot.caPem;
     this.#keep(run, goal.snapshot);
   }
 
@@ -163,27 +164,27 @@ export class Supervisor {
     this.#ended = null;
     this.#adopted = false;
     this.answering = false;
-    const mongod = new Mongod(
-      machine.near,
-      {
-        place: machine.name,
-        address: record.address,
-        port: snapshot.port,
-        setName: snapshot.replicaSet,
-        version: record.version ?? snapshot.version,
-        data: volume.data,
-        keyFile: snapshot.keyFile.reveal(),
-        tlsMode: snapshot.tlsMode,
-        caPem: snapshot.caPem,
-        refuses: badOption(snapshot.userConfig),
-        startMillis: this.#outside.startMillis(),
-        exited: (exit) => this.#processEnded(mongod, exit),
-        changed: () => machine.agent?.processSpoke(this.#serviceId),
-      },
-      1 + machine.near.rng.below(30_000),
-    );
+    const common = {
+      place: machine.name,
+      address: record.address,
+      port: snapshot.port,
+      version: record.version ?? snapshot.version,
+      keyFile: snapshot.keyFile.reveal(),
+      tlsMode: snapshot.tlsMode,
+      caPem: snapshot.caPem,
+      refuses: badOption(snapshot.userConfig),
+      startMillis: this.#outside.startMillis(),
+      exited: (exit: Exit) => this.#processEnded(process, exit),
+      changed: () => machine.agent?.processSpoke(this.#serviceId),
+    };
+    const pid = 1 + machine.near.rng.below(30_000);
+    const { replicaSet: setName, configServers = '' } = snapshot;
+    const process: Mongod | Router =
+      snapshot.product === 'mongos'
+        ? new Router(machine.near, { ...common, configServers }, pid)
+        : new Mongod(machine.near, { ...common, setName, data: volume.data }, pid);
     machine.runs.set(this.#serviceId, {
-      mongod,
+      process,
       since: timeline.now,
       version: record.version ?? '',
       configVersion: snapshot.configVersion,
@@ -196,9 +197,9 @@ export class Supervisor {
   }
 
   /** A process ends for the machine, whoever supervises it by then. */
-  #processEnded(mongod: Mongod, exit: Exit): void {
+  #processEnded(process: Mongod | Router, exit: Exit): void {
     const run = this.#machine.runs.get(this.#serviceId);
-    if (run?.mongod !== mongod) return;
+    if (run?.process !== process) return;
     this.#machine.runs.delete(this.#serviceId);
     this.#machine.agent?.processEnded(this.#serviceId, run, exit);
   }
@@ -233,9 +234,9 @@ export class Supervisor {
   #stop(run: Run): void {
     this.#stopping = true;
     this.#outside.stops(run, this.#goal.kind === 'run' ? 'restart' : this.#goal.kind);
-    const { mongod } = run;
-    mongod.terminate();
-    this.#machine.near.timeline.after(STOP_TIMEOUT, () => mongod.kill());
+    const { process } = run;
+    process.terminate();
+    this.#machine.near.timeline.after(STOP_TIMEOUT, () => process.kill());
   }
 
   /** Stops the process for good; calls when it is gone. */
@@ -277,9 +278,10 @@ const certificatesOf = ({ tlsMode, caPem, certificatePem }: MemberSnapshot): str
 
 /** Everything that goes into a process's files: a change of it costs a restart. */
 function inputsOf(snapshot: MemberSnapshot, record: ServiceRecord): string {
-  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, restartToken } = snapshot;
+  const { port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits } = snapshot;
+  const { configServers, restartToken } = snapshot;
   const secrets = [snapshot.keyFile.reveal()];
-  const shape = [port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits];
+  const shape = [port, bindIp, tlsMode, cacheGb, userConfig, replicaSet, role, limits, configServers];
   const plain = [record.version, ...shape, restartToken];
   return JSON.stringify([plain, secrets]);
 }

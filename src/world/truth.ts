@@ -1,9 +1,12 @@
 /** Questions to the true world, for checkers and people: never to what a control plane believes. */
+
+import type { OwnerMarker } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { MongoDBSpec, MongoDBStatus } from '../model/index.ts';
 import { compareConfigs, type ReplicaSetConfig, voters } from '../simulator/member/config.ts';
-import type { Machine, ServiceRecord } from './machine.ts';
+import type { Machine, Run, ServiceRecord } from './machine.ts';
 import type { Mongod } from './mongod.ts';
+import type { Router } from './router.ts';
 import type { World } from './world.ts';
 
 /** The lag up to which a secondary counts as healthy (S1). */
@@ -12,29 +15,69 @@ const LAG_SECONDS = 10;
 export interface TrueMember {
   readonly machine: Machine;
   readonly record: ServiceRecord;
-  /** Null: no process. */
+  /** Null: no process, or a router. */
   readonly mongod: Mongod | null;
+  readonly router: Router | null;
 }
 
-/** All members that exist anywhere for a cluster, by its uid. */
-export function membersOf(world: World, uid: string): readonly TrueMember[] {
+/**
+ * What a question is about: `uid` for a whole cluster, `uid/group` for one of its replica sets or its routers. Of a cluster
+ * that is one replica set both mean the same.
+ */
+export type Part = string;
+
+/** What a member's name begins with: its replica set's name, or the routers'. */
+export const groupOf = (member: string): string => member.slice(0, member.lastIndexOf('-'));
+
+/** The group of a service's member. */
+export const partOf = ({ clusterUid, member }: OwnerMarker): Part => `${clusterUid}/${groupOf(member)}`;
+
+/** The database process of a run; null: there is none, or it is a router. */
+export const mongodOf = (run: Run | null | undefined): Mongod | null =>
+  run?.process.kind === 'mongod' ? run.process : null;
+
+/** All members that exist anywhere for a part of a cluster. */
+export function membersOf(world: World, part: Part): readonly TrueMember[] {
   const found: TrueMember[] = [];
+  const slash = part.indexOf('/');
+  const uid = slash < 0 ? part : part.slice(0, slash);
+  const group = slash < 0 ? null : part.slice(slash + 1);
   for (const machine of world.machines.values()) {
     for (const record of machine.disk.services.values()) {
       if (record.owner?.clusterUid !== uid) continue;
-      found.push({ machine, record, mongod: machine.runs.get(record.id)?.mongod ?? null });
+      if (group !== null && groupOf(record.owner.member) !== group) continue;
+      const run = machine.runs.get(record.id);
+      const router = run?.process.kind === 'router' ? run.process : null;
+      found.push({ machine, record, mongod: mongodOf(run), router });
     }
   }
   return found;
 }
 
-/** All processes of each cluster, by its uid. */
+/** The replica sets a cluster is to have, config servers first; one that is no more than wanted is named too. */
+export function setsOf(object: StoredObject): readonly Part[] {
+  const spec = specOf(object);
+  const { uid, name } = object.metadata;
+  if (spec.type !== 'ShardedCluster') return [`${uid}/${name}`];
+  const shards = Array.from({ length: spec.shardCount }, (_, index) => `${uid}/${name}-s${index}`);
+  return [`${uid}/${name}-cfg`, ...shards];
+}
+
+/** The set that keeps a cluster's users: its only one, or the config servers. */
+export const userSetOf = (object: StoredObject): Part => setsOf(object)[0] as Part;
+
+/** Routers of a cluster; none of a replica set. */
+export const routersOf = (object: StoredObject): Part =>
+  `${object.metadata.uid}/${object.metadata.name}-mongos`;
+
+/** All database processes of each cluster, by its uid. */
 export function runningByCluster(world: World): ReadonlyMap<string, readonly Mongod[]> {
   const found = new Map<string, Mongod[]>();
   for (const { disk, runs } of world.machines.values()) {
-    for (const [id, { mongod }] of runs) {
+    for (const [id, run] of runs) {
       const uid = disk.services.get(id)?.owner?.clusterUid;
-      if (uid === undefined) continue;
+      const mongod = mongodOf(run);
+      if (uid === undefined || mongod === null) continue;
       const list = found.get(uid);
       if (list === undefined) found.set(uid, [mongod]);
       else list.push(mongod);
@@ -43,20 +86,20 @@ export function runningByCluster(world: World): ReadonlyMap<string, readonly Mon
   return found;
 }
 
-/** The newest configuration any member of the cluster has. */
-export function configOf(world: World, uid: string): ReplicaSetConfig | null {
+/** The newest configuration any member of the set has. */
+export function configOf(world: World, set: Part): ReplicaSetConfig | null {
   let newest: ReplicaSetConfig | null = null;
-  for (const { mongod } of membersOf(world, uid)) {
+  for (const { mongod } of membersOf(world, set)) {
     const config = mongod?.machine.config ?? mongod?.data.config ?? null;
     if (config !== null && (newest === null || compareConfigs(config, newest) > 0)) newest = config;
   }
   return newest;
 }
 
-/** The writable primary of the newest term. */
-export function primaryOf(world: World, uid: string): Mongod | null {
+/** The set's writable primary of the newest term. */
+export function primaryOf(world: World, set: Part): Mongod | null {
   let best: Mongod | null = null;
-  for (const { mongod } of membersOf(world, uid)) {
+  for (const { mongod } of membersOf(world, set)) {
     if (mongod?.writable && (best === null || mongod.machine.term > best.machine.term)) best = mongod;
   }
   return best;
@@ -79,10 +122,10 @@ export interface TrueQuorum {
 }
 
 /** Voters of the newest configuration, and who of them is healthy. Null: no set was initiated. */
-export function quorumOf(world: World, uid: string): TrueQuorum | null {
-  const config = configOf(world, uid);
+export function quorumOf(world: World, set: Part): TrueQuorum | null {
+  const config = configOf(world, set);
   if (config === null) return null;
-  const primary = primaryOf(world, uid);
+  const primary = primaryOf(world, set);
   const hosts = voters(config).map((member) => member.host);
   const healthy = hosts.filter((host) => isHealthy(world.listening.get(host) ?? null, primary));
   return { voters: hosts, healthy, needed: Math.floor(hosts.length / 2) + 1 };
@@ -103,12 +146,34 @@ export const clusterByUid = (world: World, uid: string): StoredObject | null =>
 export const specOf = (object: StoredObject): MongoDBSpec => object.spec as MongoDBSpec;
 export const statusOf = (object: StoredObject): MongoDBStatus | null => object.status as MongoDBStatus | null;
 
-/** How many members the document asks for; a Standalone is a set of one. */
+/** How many members the document asks for in all, routers included; a Standalone is a set of one. */
 export function membersWanted(object: StoredObject): number {
   const spec = specOf(object);
+  if (spec.type === 'ShardedCluster')
+    return spec.configServerCount + spec.shardCount * spec.mongodsPerShardCount + spec.mongosCount;
   return spec.type === 'ReplicaSet' ? spec.members : 1;
 }
 
-/** Somebody can use the set: it has users. Before that nothing can be hurt. */
-export const isInUse = (world: World, uid: string): boolean =>
-  membersOf(world, uid).some(({ mongod }) => (mongod?.data.users.size ?? 0) > 0);
+/** How many members the document asks for in one set or for routers. */
+export function membersWantedIn(object: StoredObject, part: Part): number {
+  const spec = specOf(object);
+  if (spec.type !== 'ShardedCluster') return membersWanted(object);
+  if (part === routersOf(object)) return spec.mongosCount;
+  return part === userSetOf(object) ? spec.configServerCount : spec.mongodsPerShardCount;
+}
+
+/** A set's healthy members, or the routers that answer and reach the config servers. */
+export function healthyIn(world: World, part: Part): number {
+  const primary = primaryOf(world, part);
+  return membersOf(world, part).filter(
+    ({ mongod, router }) => isHealthy(mongod, primary) || isServing(router),
+  ).length;
+}
+
+/** A router that answers and reaches the config servers. */
+export const isServing = (router: Router | null): boolean =>
+  router !== null && router.phase === 'listening' && !router.stuck && router.configPrimary() !== null;
+
+/** Somebody can use it: it has users. Before that nothing can be hurt. */
+export const isInUse = (world: World, part: Part): boolean =>
+  membersOf(world, part).some(({ mongod }) => (mongod?.data.users.size ?? 0) > 0);

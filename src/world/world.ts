@@ -14,6 +14,7 @@ import { Machine } from './machine.ts';
 import type { Mongod, Neighbourhood } from './mongod.ts';
 import type { Mutation } from './mutation.ts';
 import { Narrator } from './narrator.ts';
+import type { Router } from './router.ts';
 import { Timeline } from './timeline.ts';
 import type { Weather } from './weather.ts';
 
@@ -65,6 +66,8 @@ export class World {
   };
   readonly weather: Weather;
   readonly listening: Map<string, Mongod> = new Map();
+  readonly routers: Map<string, Router> = new Map();
+  readonly walls: Set<(a: string, b: string) => boolean> = new Set();
   readonly mutation: Mutation;
   /** The cluster whose members answer nothing (L4). */
   hanging: string | null = null;
@@ -116,10 +119,6 @@ export class World {
     for (const watcher of this.#watchers.end) watcher.end?.();
   }
 
-  get processes(): readonly Mongod[] {
-    return [...this.machines.values()].flatMap((m) => [...m.runs.values()].map((run) => run.mongod));
-  }
-
   #eachSecond(): void {
     this.timeline.after(1000, () => {
       for (const watcher of this.#watchers.second) watcher.second?.();
@@ -132,6 +131,8 @@ export class World {
       timeline: this.timeline,
       fabric: this.fabric,
       listening: this.listening,
+      routers: this.routers,
+      walls: this.walls,
       rng: this.rng.fork('members'),
       watch: (mongod, outputs) => this.#memberStep(mongod, outputs),
       cloneTakes: () => this.weather.clone(),
@@ -251,7 +252,7 @@ function deedText(deed: Deed): string {
     case 'operate':
       return `${deed.operation.kind} ${deed.operation.id} (epoch ${deed.fence.epoch})`;
     case 'stop':
-      return `stops ${deed.run.mongod.host} for ${deed.why}`;
+      return `stops ${deed.run.process.host} for ${deed.why}`;
     case 'deleteVolume':
       return `deletes volume ${deed.operation.volumeId}`;
   }

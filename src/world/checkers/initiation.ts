@@ -4,9 +4,10 @@
 
 import type { Machine } from '../machine.ts';
 import type { Checker } from '../stage.ts';
+import { mongodOf, type Part, partOf } from '../truth.ts';
 
 export const initiation: Checker = ({ world }) => {
-  /** Ids of sets by the cluster they were made for. */
+  /** Ids of sets by the set they were made for. */
   const made = new Map<string, string>();
   /** Data that a volume held, by machine and volume. */
   const held = new Map<string, unknown>();
@@ -27,22 +28,19 @@ export const initiation: Checker = ({ world }) => {
       const volume = volumeOf(machine, deed.serviceId);
       const run = machine.runs.get(deed.serviceId);
       // An idempotent repetition finds the set and does nothing: only data without one is in danger.
-      if (volume?.data.hasUserData && run?.mongod.machine.config === null)
+      if (volume?.data.hasUserData && mongodOf(run)?.machine.config === null)
         world.narrator.fail('S6', `${machine.name} initiates ${deed.serviceId}, which holds data`);
     },
     member: (mongod, outputs) => {
       for (const output of outputs) {
         const id = output.kind === 'saveConfig' ? output.config.settings.replicaSetId : null;
         if (id === null) continue;
-        const uid = clusterOf(mongod.data);
-        if (uid === null) continue;
-        const known = made.get(uid);
-        made.set(uid, known ?? id);
+        const set = setOf(mongod.data);
+        if (set === null) continue;
+        const known = made.get(set);
+        made.set(set, known ?? id);
         if (known !== undefined && known !== id)
-          world.narrator.fail(
-            'S6',
-            `cluster ${uid} has a second set ${id} besides ${known}, on ${mongod.host}`,
-          );
+          world.narrator.fail('S6', `${set} has a second set ${id} besides ${known}, on ${mongod.host}`);
       }
     },
   };
@@ -50,10 +48,10 @@ export const initiation: Checker = ({ world }) => {
   function volumeOf(machine: Machine, serviceId: string) {
     return machine.disk.volumes.get(machine.disk.services.get(serviceId)?.volumeId ?? '');
   }
-  function clusterOf(data: unknown): string | null {
+  function setOf(data: unknown): Part | null {
     for (const machine of world.machines.values()) {
       for (const volume of machine.disk.volumes.values()) {
-        if (volume.data === data) return volume.owner?.clusterUid ?? null;
+        if (volume.data === data) return volume.owner === null ? null : partOf(volume.owner);
       }
     }
     return null;

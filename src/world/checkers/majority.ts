@@ -10,7 +10,7 @@ import { type Millis, SECOND } from '../../base/units.ts';
 import type { State, Step } from '../../clusters/index.ts';
 import type { ControlPlane } from '../controlPlane.ts';
 import { type Checker, stopIsAskedFor } from '../stage.ts';
-import { objectsOf, quorumOf } from '../truth.ts';
+import { groupOf, objectsOf, type Part, partOf, quorumOf, setsOf } from '../truth.ts';
 import type { Watcher } from '../world.ts';
 
 /** Heartbeats (10 s) and reports together make a death known within this. */
@@ -19,8 +19,8 @@ const KNOWN_AFTER: Millis = 15 * SECOND;
 export const majority: Checker = (stage) => {
   const { world, troubled } = stage;
   const unhealthySince = new Map<string, Millis>();
-  const look = (uid: string): void => {
-    const quorum = quorumOf(world, uid);
+  const look = (set: Part): void => {
+    const quorum = quorumOf(world, set);
     for (const host of quorum?.voters ?? []) {
       if (quorum?.healthy.includes(host)) unhealthySince.delete(host);
       else if (!unhealthySince.has(host)) unhealthySince.set(host, world.timeline.now);
@@ -31,14 +31,15 @@ export const majority: Checker = (stage) => {
     const { perform } = provider;
     mutable.perform = (step, subject, context) => {
       const { uid, name } = subject.object.metadata;
-      const why = stopIsAskedFor(stage, uid) ? null : againstItsKnowledge(plane, step, subject.state, uid);
+      const part = 'member' in step ? `${uid}/${groupOf(step.member)}` : uid;
+      const why = stopIsAskedFor(stage, part) ? null : againstItsKnowledge(plane, step, subject.state, part);
       if (why !== null) world.narrator.fail('S1', `${plane.name} sends ${step.kind} in ${name}: ${why}`);
       return perform(step, subject, context);
     };
   };
-  const againstItsKnowledge = (plane: ControlPlane, step: Step, state: State, uid: string): string | null => {
+  const againstItsKnowledge = (plane: ControlPlane, step: Step, state: State, set: Part): string | null => {
     if (step.kind !== 'reload' && step.kind !== 'upgrade' && step.kind !== 'deleteRuntime') return null;
-    const quorum = quorumOf(world, uid);
+    const quorum = quorumOf(world, set);
     const dead = (address: string): boolean => {
       const member = state.members.find((m) => `${m.address}:${m.port}` === address);
       if (member?.host == null || member.serviceId === null) return false;
@@ -55,15 +56,15 @@ export const majority: Checker = (stage) => {
   };
   return {
     second: () => {
-      for (const object of objectsOf(world, 'MongoDB')) look(object.metadata.uid);
+      for (const object of objectsOf(world, 'MongoDB')) for (const set of setsOf(object)) look(set);
     },
     born: (plane, provider) => listen(plane, provider),
     deed: (machine, deed) => {
       if (deed.kind !== 'stop' || deed.record?.owner == null) return;
-      const { clusterUid } = deed.record.owner;
-      if (stopIsAskedFor(stage, clusterUid)) return;
-      const quorum = quorumOf(world, clusterUid);
-      const { host } = deed.run.mongod;
+      const set = partOf(deed.record.owner);
+      if (stopIsAskedFor(stage, set)) return;
+      const quorum = quorumOf(world, set);
+      const { host } = deed.run.process;
       if (quorum === null || !quorum.voters.includes(host) || !quorum.healthy.includes(host)) return;
       const { now } = world.timeline;
       const recently = (other: string): boolean => {

@@ -7,18 +7,18 @@
 import type { Millis } from '../../base/units.ts';
 import type { Mongod } from '../mongod.ts';
 import { type Checker, stopIsAskedFor } from '../stage.ts';
-import { isHealthy, membersOf, primaryOf, quorumOf } from '../truth.ts';
+import { isHealthy, membersOf, mongodOf, type Part, partOf, primaryOf, quorumOf } from '../truth.ts';
 
 export const oneAtATime: Checker = (stage) => {
   const { world } = stage;
-  /** By cluster: the service that is down because of us, and since when. */
+  /** By set: the service that is down because of us, and since when. */
   const down = new Map<string, Map<string, { readonly at: Millis; readonly old: Mongod }>>();
-  const settle = (uid: string): void => {
-    const open = down.get(uid);
+  const settle = (set: Part): void => {
+    const open = down.get(set);
     if (open === undefined) return;
-    const primary = primaryOf(world, uid);
-    const members = membersOf(world, uid);
-    const quorum = quorumOf(world, uid);
+    const primary = primaryOf(world, set);
+    const members = membersOf(world, set);
+    const quorum = quorumOf(world, set);
     for (const [id, { old }] of open) {
       const member = members.find(({ record }) => record.id === id);
       const back = member?.mongod !== old && isHealthy(member?.mongod ?? null, primary);
@@ -30,24 +30,26 @@ export const oneAtATime: Checker = (stage) => {
   return {
     deed: (machine, deed) => {
       if (deed.kind !== 'stop' || deed.record?.owner == null) return;
-      const { clusterUid, member } = deed.record.owner;
-      if (stopIsAskedFor(stage, clusterUid)) return;
-      const quorum = quorumOf(world, clusterUid);
-      if (quorum === null || !quorum.voters.includes(deed.run.mongod.host)) return;
-      settle(clusterUid);
-      const open = down.get(clusterUid) ?? new Map();
-      down.set(clusterUid, open);
+      const { member } = deed.record.owner;
+      const set = partOf(deed.record.owner);
+      const mongod = mongodOf(deed.run);
+      if (mongod === null || stopIsAskedFor(stage, set)) return;
+      const quorum = quorumOf(world, set);
+      if (quorum === null || !quorum.voters.includes(mongod.host)) return;
+      settle(set);
+      const open = down.get(set) ?? new Map();
+      down.set(set, open);
       const others = [...open.keys()].filter((id) => id !== deed.record?.id);
-      open.set(deed.record.id, { at: world.timeline.now, old: deed.run.mongod });
+      open.set(deed.record.id, { at: world.timeline.now, old: mongod });
       // A process that was not up yet takes nobody along.
-      if (others.length > 0 && deed.run.mongod.phase === 'listening')
+      if (others.length > 0 && mongod.phase === 'listening')
         world.narrator.fail('S2', `${machine.name} stops ${member} while ${others.join(', ')} is down by us`);
     },
     member: (_, outputs) => {
-      if (outputs.some(({ kind }) => kind === 'stateChanged')) for (const uid of down.keys()) settle(uid);
+      if (outputs.some(({ kind }) => kind === 'stateChanged')) for (const set of down.keys()) settle(set);
     },
     second: () => {
-      for (const uid of down.keys()) settle(uid);
+      for (const set of down.keys()) settle(set);
     },
   };
 };

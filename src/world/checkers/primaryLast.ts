@@ -7,7 +7,7 @@
 import { type Millis, SECOND } from '../../base/units.ts';
 import type { Deed } from '../agent.ts';
 import { type Checker, stopIsAskedFor } from '../stage.ts';
-import { quorumOf } from '../truth.ts';
+import { mongodOf, partOf, quorumOf } from '../truth.ts';
 
 const KNOWN_AFTER: Millis = 5 * SECOND;
 
@@ -24,16 +24,16 @@ export const primaryLast: Checker = (stage) => {
     deed: (machine, deed) => {
       if (deed.kind === 'publish' || deed.kind === 'operate') note(deed);
       if (deed.kind !== 'stop' || deed.record?.owner == null) return;
-      const { mongod } = deed.run;
-      const { clusterUid } = deed.record.owner;
-      if (stopIsAskedFor(stage, clusterUid)) return;
+      const mongod = mongodOf(deed.run);
+      const set = partOf(deed.record.owner);
+      if (mongod === null || stopIsAskedFor(stage, set)) return;
       const at = since.get(mongod.host);
       const { now } = world.timeline;
       const then = Math.min(now, decided.get(deed.record.id) ?? now);
       if (!mongod.writable || at === undefined || then - at < KNOWN_AFTER) return;
       // Readings of a machine in trouble are old without anybody's fault.
       if (now - (troubled.get(machine.name) ?? 0) < 60 * SECOND) return;
-      const quorum = quorumOf(world, clusterUid);
+      const quorum = quorumOf(world, set);
       if ((quorum?.voters.length ?? 1) < 2) return;
       world.narrator.fail('S3', `${machine.name} stops ${mongod.host}, the primary, for ${deed.why}`);
     },
