@@ -1,6 +1,6 @@
 /** What is said to a server, word for word, and what its answers are taken for. */
 import { createServer, type Server } from 'node:net';
-import { type Document, MongoNetworkError, MongoServerError } from 'mongodb';
+import { type Document, MongoNetworkError, MongoServerError, MongoServerSelectionError } from 'mongodb';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { secret } from '../../base/secret.ts';
 import { manualClock } from '../../channel/testing/clock.ts';
@@ -174,6 +174,20 @@ describe('step-down', () => {
     expect((await at({ hello, replSetStepDown: lost }).run(stepDown)).kind).toBe('done');
     expect((await at({ replSetStepDown: lost }).run(stepDown)).kind).toBe('unknown');
   });
+});
+
+test('A5.4 S10 what found no server was never sent: it is no unknown outcome, and passes', async () => {
+  const away = new MongoServerSelectionError('no server', {} as never);
+  const stepDown: MemberCommand = { kind: 'stepDown', as, forSeconds: 60, catchUpSeconds: 10 };
+  for (const command of [stepDown, { kind: 'reconfig', as, config: config(3), maxTimeMillis: 1 }] as const)
+    expect(
+      await at({
+        replSetGetConfig: { config: config(2) },
+        replSetStepDown: away,
+        replSetReconfig: away,
+      }).run(command),
+      command.kind,
+    ).toMatchObject({ kind: 'refused', class: 'transient' });
 });
 
 describe('initiation', () => {
