@@ -267,6 +267,19 @@ test('A5.2 USR-12 a role whose privileges differ is made right; order alone is n
   expect(await run(['find'], refs.slice(0, 1))).toEqual([[], []]);
 });
 
+test('A13.4 the user administrator changes its own password, and the old one ends', async () => {
+  const old = login('userAdmin');
+  const next = { ...old, password: secret('the next one') };
+  const own = (as: typeof old, { password }: typeof old) =>
+    member.run({ kind: 'reconcileUsers', as, roles: [], users: [{ ...user(), password }], drop: [] });
+  const changed = { kind: 'done', result: { updated: ['admin.userAdmin'] } };
+  expect(await own(old, next)).toMatchObject(changed);
+  expect(await member.run({ kind: 'verifyLogin', as: old })).toMatchObject({ class: 'credentials' });
+  expect(await own(next, next)).toMatchObject({ kind: 'done', result: { updated: [] } });
+  expect(await own(next, old)).toMatchObject(changed);
+  expect(await member.run({ kind: 'verifyLogin', as: old })).toMatchObject({ kind: 'done' });
+});
+
 test('A14.2 a stopped member stops, keeps its volume, and the runtime goes without it', async () => {
   const before = pid();
   await member.publish({ configVersion: 5, run: 'stopped' });
