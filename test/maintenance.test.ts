@@ -83,6 +83,54 @@ class Watch {
   }
 }
 
+/** Name and host of a set's primary as its status has it. */
+async function primaryOf(set: string): Promise<{ readonly name: string; readonly host: string }> {
+  const { members = [] } = await stack.status(set);
+  const primary = members.find((m) => m.state === 'PRIMARY');
+  return { name: primary?.name ?? '', host: primary?.hostName ?? '' };
+}
+
+test(
+  'C6.1 S3 L3 --step-down: every primary on the host hands over first, then the host is granted; writes go on',
+  async () => {
+    const before = await primaryOf('alpha');
+    const writer = await MajorityWriter.start(await stack.connect('alpha', 'alpha-app'));
+    const asked = await stack.belay([
+      ...[
+        'maintenance',
+        'create',
+        '--host',
+        before.host,
+        '--step-down',
+        '--name',
+        'board',
+        '--priority',
+        '-5',
+      ],
+      ...['--reason', 'new board'],
+    ]);
+    expect([asked.code, asked.err]).toEqual([0, '']);
+    expect(asked.out).toContain(`${before.name} is primary of default/alpha and hands over first`);
+    expect(asked.out).toContain('granted as soon as that is done');
+    const states = async (): Promise<readonly string[]> => {
+      const task = await stack.server.api.get<Told>('/api/v1/maintenance/tasks/board');
+      return task.groups.flat().map((a) => `${a.state} ${a.reason}`);
+    };
+    await stack.until(async () => (await states()).join() === 'performed OK', 'the host is granted');
+    const after = await primaryOf('alpha');
+    expect(after.name).not.toBe(before.name);
+    const leads = await Promise.all(setsOn(before.host).map((set) => primaryOf(set)));
+    expect(leads.filter(({ host }) => host === before.host)).toEqual([]);
+    await writer.proceeds();
+    const events = await stack.belay(['events']);
+    expect(events.out).toContain(`took host ${before.host} in mode strong (new board)`);
+    expect((await stack.belay(['maintenance', 'drop', 'board'])).code).toBe(0);
+    expect((await writer.stop()).lost).toBe(0);
+    await stack.untilReady('alpha');
+  },
+  LONG,
+);
+
 test(
   'C1 C2.5 C6.1 S1 S13 a rolling task restarts all hosts one after the other; no write is lost',
   async () => {

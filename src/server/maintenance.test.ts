@@ -37,9 +37,11 @@ test('C6.1 a task is asked for, looked at, refreshed, completed and dropped over
   await put();
   const made = await api.call('POST', TASKS, {
     as: 'operator',
-    body: { name: 'kernel', hosts: ['y1', 'y2'], duration: '30m', reason: 'kernel' },
+    body: { name: 'kernel', hosts: ['y1', 'y2'], duration: '30m', reason: 'kernel', stepDown: true },
   });
   expect([made.status, states(made)]).toEqual([201, ['y1 performed', 'y2 pending']]);
+  // Nothing of a topology leads anything: nobody is waited for.
+  expect(made.body.stepDown).toBe(true);
   const [, waits] = made.body.groups.flat();
   expect(waits).toMatchObject({ reason: 'TooManyUnavailableVDisks', members: ['node 2 of ydb'] });
   expect(waits.message).toContain('out: node 1 of ydb (taken by this request too)');
