@@ -212,11 +212,14 @@ test('A2.7 death at every arrow of a deletion leaves nothing behind', async () =
   }
 });
 
-test('an unknown outcome is observed: what was done after all is not sent again', async () => {
+test.each([
+  ['unknown', new BelayError('NoAnswer', 'no answer', { retry: 'unknown-outcome' })],
+  ['unclassified', new TypeError('nothing is said about what was sent')],
+])('S10 an %s outcome is observed: what was done after all is not sent again', async (_, failure) => {
   const { clock, store, world, start } = scene({
     perform: (step, effect) => {
       effect();
-      if (step.kind === 'make') throw new BelayError('NoAnswer', 'no answer', { retry: 'unknown-outcome' });
+      if (step.kind === 'make') throw failure;
     },
   });
   const { metadata } = await createToy(store, 'a', ['x']);
@@ -297,6 +300,12 @@ test('a refused step is not done, its record is taken back, and the refusal does
   refuse = false;
   await clock.advance(2 * SECOND);
   expect(await ready(store, 'a')).toBe(true);
+  const journal = await store.journal({ clusterUid: metadata.uid, limit: 10 });
+  expect(journal.map((e) => [e.step, e.outcome?.kind])).toEqual([
+    ['make', 'superseded'],
+    ['make', 'done'],
+    ['open', 'done'],
+  ]);
   await engine.close();
 });
 

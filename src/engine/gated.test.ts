@@ -13,7 +13,11 @@ import { type ToyHooks, ToyWorld, toyProvider } from './testing/toy.ts';
 const LONG = 3_600 * SECOND;
 
 /** Boxes are members of one set: to open one takes it down, and that is under way for as long as `down` names it. */
-async function scene(hooks: ToyHooks = {}, duration = LONG) {
+async function scene(
+  hooks: ToyHooks = {},
+  duration = LONG,
+  takes: (box: string) => readonly string[] = (box) => [box],
+) {
   const clock = new ManualClock();
   const store = openMemoryStore({ clock, makeUid: () => 'uid-1' });
   const nodes = ['x', 'y', 'z'].map((name) => ({
@@ -30,6 +34,7 @@ async function scene(hooks: ToyHooks = {}, duration = LONG) {
   const set = { key: 'default/a', role: 'replicaSet' as const, members, writeConcern: 'majority' as const };
   const desk = new Desk(new Fleet({ nodes, replicaSets: [{ ...set, interruption: false }] }));
   const held = new Set<string>();
+  const released: string[] = [];
   const gate: Gate = {
     acquire: async (ask) => {
       const admission = admitMember(desk, ask, clock.now());
@@ -39,6 +44,7 @@ async function scene(hooks: ToyHooks = {}, duration = LONG) {
     release: async (id) => {
       releaseMember(desk, id);
       held.delete(id);
+      released.push(id);
     },
     holds: (prefix) => [...held].filter((id) => id.startsWith(prefix)),
     handOvers: () => [],
@@ -57,7 +63,8 @@ async function scene(hooks: ToyHooks = {}, duration = LONG) {
   const down = new Set<string>();
   const provider = {
     ...toyProvider(world, hooks),
-    disruptions: (step: { kind: string; box: string }) => (step.kind === 'open' ? [ask(step.box)] : []),
+    disruptions: (step: { kind: string; box: string }) =>
+      step.kind === 'open' ? takes(step.box).map(ask) : [],
     underWay: () => [...down].map((box) => `uid-1/${box}`),
   };
   const engine = new Engine({ store, clock, log: silentLog, holder: 'one', kinds: ['Toy'] });
@@ -67,17 +74,19 @@ async function scene(hooks: ToyHooks = {}, duration = LONG) {
   await engine.open();
   await settle();
   const opened = (): readonly string[] => world.effects.filter((e) => e.kind === 'open').map((e) => e.box);
-  return { clock, store, engine, executor, desk, held, down, opened, metrics };
+  return { clock, store, engine, executor, desk, held, released, down, opened, metrics };
 }
 
 test('S2 C3.2 a grant is kept while its work is under way; the next member waits for it, and nothing is held at the end', async () => {
-  const { clock, store, engine, executor, held, down, opened } = await scene();
+  const { clock, store, engine, executor, held, released, down, opened } = await scene();
   down.add('x');
   await createToy(store, 'a', ['x', 'y']);
   await clock.advance(20 * SECOND);
   expect(opened()).toEqual(['x']);
   expect([...held].sort()).toEqual(['uid-1/x', 'uid-1/y']);
   expect(executor.waitingAtGate()).toEqual(['uid-1']);
+  // Who waits keeps its place: it does not ask anew at every look.
+  expect(released).toEqual([]);
   down.delete('x');
   await clock.advance(20 * SECOND);
   expect(opened()).toEqual(['x', 'y']);
@@ -108,5 +117,34 @@ test('S2 S13 a grant that ended before the effect begins is none: nothing is tak
   late = 0;
   await clock.advance(60 * SECOND);
   expect(opened()).toEqual(['x']);
+  await engine.close();
+});
+
+test('S13 a step that takes another member down on the fresh reading than it was granted is not done', async () => {
+  let fresh = false;
+  const { clock, store, engine, opened, metrics } = await scene(
+    {
+      observe: (_, now) => {
+        fresh = now;
+      },
+    },
+    LONG,
+    () => (fresh ? ['z'] : ['x']),
+  );
+  await createToy(store, 'a', ['x']);
+  await clock.advance(10 * SECOND);
+  expect(opened()).toEqual([]);
+  expect(metrics.refusals.get('NoGrant')).toBeGreaterThan(0);
+  await engine.close();
+});
+
+test('S14 what a process before was granted is given back by the next look, also of a cluster at rest', async () => {
+  const { clock, store, engine, held, opened } = await scene({ basis: () => [] });
+  await createToy(store, 'a', ['x']);
+  await clock.advance(70 * SECOND);
+  expect([opened(), [...held]]).toEqual([['x'], []]);
+  held.add('uid-1/y');
+  await clock.advance(40 * SECOND);
+  expect([...held]).toEqual([]);
   await engine.close();
 });
