@@ -1,0 +1,249 @@
+/** Cases at the edge of what planners decide: the exact moment, the one member that is different. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { DAY, GIB } from '../../base/units.ts';
+import type { Step } from '../decisions.ts';
+import { desired, host, observed, sharded } from '../fixtures.ts';
+import { views } from '../interpret.ts';
+import { advance } from '../learn.ts';
+import { plan } from '../plan.ts';
+import { Play } from '../play.ts';
+import { foresee } from '../preview.ts';
+import { spaceOf } from '../space.ts';
+import { initialState, startStep, withMember } from '../state.ts';
+import type { Desired, Observed, OperationRequest } from '../types.ts';
+import { type DesiredWindow, windowAt } from '../windows.ts';
+import { notOfSeries } from './fcv.ts';
+import { lostQuorum, survivorsOnly } from './quorum.ts';
+
+const asked = (spec: OperationRequest['spec']): OperationRequest => ({
+  uid: 'op-1',
+  name: 'orders-op',
+  spec,
+  createdAt: 0,
+  cancelRequested: false,
+});
+const ref = { mongodbResourceRef: { name: 'orders' } } as const;
+const steps = (set: Play, state = set.state): readonly Step[] =>
+  plan(set.reading(), set.desired, state, set.now).act?.steps ?? [];
+/** Passes until one says this; a set that never does is a failure, not an endless test. */
+function passUntil(set: Play, line: string): void {
+  for (let left = 60; left > 0; left--) if (set.pass().startsWith(line)) return;
+  throw new Error(`never: ${line}`);
+}
+
+// ── moments ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function withCertificates(want: Desired, notAfter: number): Play {
+  const set = new Play(want);
+  set.authority = { trust: 'A', issuer: 'A', notAfter: 3_650 * DAY, rotating: false };
+  for (const { name, activated } of set.state.members)
+    set.state = withMember(set.state, name, {
+      activated: activated && {
+        ...activated,
+        certificate: { fingerprint: `old ${name}`, notAfter, issuer: 'A', trust: 'A' },
+      },
+    });
+  return set;
+}
+
+test('A9.4 the last thirty days of a certificate begin at their first second', () => {
+  const set = withCertificates(desired(), 40 * DAY);
+  set.now = 10 * DAY - 2_000;
+  expect(set.pass()).toBe('converged');
+  expect(set.pass()).toBe('rotateCertificate orders-2');
+});
+
+test.each(['6.0.29-23', '7.0.43-23', '8.0.32-14'])(
+  'A9.4 every offered series takes a certificate without a restart: %s',
+  (version) => {
+    expect(withCertificates(desired({ version }), 20 * DAY).pass()).toBe('rotateCertificate orders-2');
+  },
+);
+
+test('A6.3 a member that was seen caught up once is looked at again after a second, one that was not after the usual time', () => {
+  const set = new Play(desired());
+  set.desired = desired({}, 4);
+  passUntil(set, 'orders-3 join');
+  const until = (): number | undefined => {
+    const o = set.reading();
+    set.state = advance(set.state, set.desired, o, set.now);
+    const { waits } = plan(o, set.desired, set.state, set.now);
+    const wait = waits.find((w) => w.on === 'InitialSync');
+    return wait === undefined ? undefined : wait.until - set.now;
+  };
+  set.states[3] = 'STARTUP2';
+  expect(until()).toBe(5_000);
+  set.states[3] = 'SECONDARY';
+  expect(until()).toBe(1_000);
+});
+
+test('C7.1 the order in which windows are written means nothing', () => {
+  const window = fc.record({
+    cron: fc.constantFrom('0 2 * * 6', '30 4 * * *', '0 22 * * 1', '15 3 1 * *'),
+    timeZone: fc.constantFrom('UTC', 'Europe/Prague'),
+    durationMillis: fc.constantFrom(1, 5, 30).map((hours) => hours * 3_600_000),
+  });
+  const windows = fc
+    .array(window, { minLength: 2, maxLength: 4 })
+    .map((list) => list.map((w, i): DesiredWindow => ({ ...w, text: `${w.cron} ${i}` })));
+  const when = fc.integer({ min: Date.parse('2026-01-01'), max: Date.parse('2027-01-01') });
+  fc.assert(
+    fc.property(windows, when, (list, now) => {
+      const [a, b] = [windowAt(list, now), windowAt([...list].reverse(), now)];
+      const essence = ({ text: _, ...rest }: { readonly text?: string }) => rest;
+      expect(essence(a)).toEqual(essence(b));
+      const alone = list.map((w) => windowAt([w], now));
+      // Open as long as any is, else until the first opens.
+      const open = alone.flatMap((w) => (w.kind === 'open' ? [w.until] : []));
+      const opens = alone.flatMap((w) => (w.kind === 'closed' ? [w.opensAt] : []));
+      expect(a).toMatchObject(
+        open.length > 0
+          ? { kind: 'open', until: Math.max(...open) }
+          : { kind: 'closed', opensAt: Math.min(...opens) },
+      );
+    }),
+    { numRuns: 60 },
+  );
+});
+
+// ── the member that is different ───────────────────────────────────────────────────────────────────────────────────
+
+test.each(['STARTUP2', 'ROLLBACK'] as const)(
+  'S1 A9.1 a member in %s is not restarted: that would only begin again',
+  (state) => {
+    const set = new Play(desired());
+    set.desired = desired({ mongodConfig: { a: 1 }, generation: 2 });
+    set.states[2] = state;
+    expect(set.pass()).toBe('wait InitialSync');
+  },
+);
+
+test('A6.6 a volume neither grows while something else is done to its member, nor when its member leaves', () => {
+  const set = new Play(desired({ volumeBytes: 10 * GIB }));
+  set.grows = true;
+  set.toTheEnd();
+  set.desired = desired({ volumeBytes: 20 * GIB, generation: 2 });
+  const growing = (state = set.state): readonly unknown[] =>
+    steps(set, state).flatMap((s) => (s.kind === 'growVolume' ? [s.member] : []));
+  expect(growing()).toEqual(['orders-0', 'orders-1', 'orders-2']);
+  const busy = { kind: 'deploy', member: 'orders-1', version: '8.0.32-14' } as const;
+  expect(growing(startStep(set.state, busy, 'd', 0))).toEqual(['orders-0', 'orders-2']);
+  expect(growing(withMember(set.state, 'orders-2', { stage: 'removing' }))).toEqual(['orders-0', 'orders-1']);
+});
+
+test('STO-06 only disks of hosts that carry a member are warned of', () => {
+  const set = new Play(desired());
+  const disk = { totalBytes: 100 * GIB, freeBytes: 5 * GIB };
+  const space = (name: string) => {
+    const o = { ...set.reading(), hosts: [host('db1'), host(name, { disk }), host('db3')] };
+    return spaceOf(views(set.state, o), o);
+  };
+  expect(space('db2')).toMatchObject({ status: 'False', reason: 'Low' });
+  expect(space('db9').status).not.toBe('False');
+});
+
+test('STK-06 A13.4 an agent whose process is down has its passwords and holds nobody up', () => {
+  const set = new Play(desired());
+  set.requests = [asked({ type: 'RotateUsers', ...ref, users: [] })];
+  passUntil(set, 'giveLogins orders-1');
+  set.crash(1);
+  expect(set.pass()).toBe('giveLogins orders-2');
+});
+
+// ── sets of a cluster ──────────────────────────────────────────────────────────────────────────────────────────────
+
+test('A13.4 S12 passwords are the cluster’s only when every one of its sets has them', () => {
+  const want = sharded();
+  const hosts = ['db1', 'db2', 'db3'].map((name) =>
+    host(name, { executables: { mongod: ['8.0.32-14'], mongos: ['8.0.32-14'] } }),
+  );
+  const made = foresee(observed({ hosts }), want, initialState(want), 0);
+  const requests = [asked({ type: 'RotateUsers', mongodbResourceRef: { name: 'events' }, users: [] })];
+  const told = foresee({ ...made.observed, requests }, want, made.state, 0);
+  const verbs = told.steps.map((s) => s.verb).filter((v) => v === 'rotateUsers' || v === 'keepLogins');
+  expect(verbs).toEqual([...made.state.replicaSets.map(() => 'rotateUsers'), 'keepLogins']);
+});
+
+// ── lost majorities ────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What is lost of a set when these hosts are; `seen` changes what the members that are left say. */
+function lost(want: Desired, hosts: readonly string[], change: (o: Observed) => Observed = (o) => o) {
+  const set = new Play(want);
+  for (const name of hosts) set.lose(name);
+  return lostQuorum(views(set.state, change(set.reading())));
+}
+const mute = { votes: 0 as const, priority: 0 };
+
+test('QRM-01 members without a vote neither make up a majority nor are missed', () => {
+  const base = desired({}, 7);
+  const want = { ...base, members: base.members.map((m, i) => (i < 5 ? m : { ...m, ...mute })) };
+  expect(lost(want, ['db3', 'db4', 'db5'])).toMatchObject({
+    down: ['orders-2', 'orders-3', 'orders-4'],
+    voters: 5,
+  });
+  expect(lost(want, ['db4', 'db5', 'db6', 'db7'])).toBeNull();
+});
+
+test('QRM-03 S5 a voter whose agent is silent is lost only when everybody who answers has lost it', () => {
+  const three = desired();
+  expect(lost(three, ['db2', 'db3'])?.down).toEqual(['orders-1', 'orders-2']);
+  const five = desired({}, 5);
+  expect(lost(five, ['db3', 'db4', 'db5'])?.voters).toBe(5);
+  // One of the two that are left still hears the third one.
+  const heard = (o: Observed): Observed => ({
+    ...o,
+    members: o.members.map((m) =>
+      m.name === 'orders-1' && m.facts?.database?.kind === 'reachable'
+        ? {
+            ...m,
+            facts: {
+              ...m.facts,
+              database: {
+                ...m.facts.database,
+                peers: m.facts.database.peers.map((p) => (p.id === 2 ? { ...p, healthy: true } : p)),
+              },
+            },
+          }
+        : m,
+    ),
+  });
+  expect(lost(five, ['db3', 'db4', 'db5'], heard)).toBeNull();
+});
+
+test('QRM-03 the first of those that are left can become primary, whatever it was; the others stay as they were', () => {
+  const row = (id: number, change = {}) => ({
+    _id: id,
+    host: `db${id}:27017`,
+    priority: 1,
+    votes: 1 as const,
+    ...change,
+  });
+  const hidden = { ...mute, hidden: true, secondaryDelaySecs: 3_600 };
+  const config = { _id: 'orders', version: 1, members: [row(0), row(1, hidden), row(2, hidden)] };
+  expect(survivorsOnly(config, ['db1:27017', 'db2:27017'])).toEqual([
+    row(1, { hidden: false, secondaryDelaySecs: 0 }),
+    row(2, hidden),
+  ]);
+  expect(survivorsOnly(config, ['db0:27017'])).toEqual([row(0)]);
+});
+
+// ── feature compatibility version ──────────────────────────────────────────────────────────────────────────────────
+
+test('S7 A8.5 both what was deployed and what runs count for a member’s series, and what is not known does not', () => {
+  const set = new Play(desired());
+  const differs = (deployed: string | null, runs: string | null): string | null => {
+    const state = withMember(set.state, 'orders-1', { deployedVersion: deployed });
+    const all = views(state, set.reading()).map((v) =>
+      v.member.name !== 'orders-1' || v.database === null
+        ? v
+        : { ...v, database: runs === null ? null : { ...v.database, binaryVersion: runs } },
+    );
+    return notOfSeries(all, '8.0');
+  };
+  expect(differs('8.0.32-14', '8.0.29-13')).toBeNull();
+  expect(differs('7.0.43-23', '8.0.32-14')).toBe('orders-1 is deployed as 7.0.43-23');
+  expect(differs(null, '8.0.32-14')).toBe('orders-1 is deployed as nothing yet');
+  expect(differs('8.0.32-14', '7.0.43-23')).toBe('orders-1 runs 7.0.43-23');
+  expect(differs('8.0.32-14', null)).toBe('it is not known what orders-1 runs');
+});
