@@ -7,13 +7,14 @@ import { LONG, Stack } from './support/stack.ts';
 
 const OLD = '7.0.43-23';
 const NEW = '8.0.32-14';
+const OTHER = '8.0.29-13';
 const spec: Record<string, unknown> = { version: OLD, security: { tls: { mode: 'requireTLS' } } };
 let stack: Stack;
 
 beforeAll(async () => {
   // Stopping takes 15 s as with the real one; nothing here is about that.
   stack = await Stack.start({ agents: [], env: { BELAY_SIM_SHUTDOWN_MILLIS: '200' } });
-  await stack.startAgent('local', { binDir: stack.builds([OLD, NEW]) });
+  await stack.startAgent('local', { binDir: stack.builds([OLD, NEW, OTHER]) });
   await stack.apply(replicaSet('plan', spec));
   await stack.untilReady('plan');
 }, LONG);
@@ -195,12 +196,30 @@ test(
 test(
   'A8.1 A8.5 an upgrade and the raised FCV go as their plans say',
   async () => {
-    const { said, did } = await change({ version: NEW });
-    expect(did).toEqual(said);
+    const { said, did, plan } = await change({ version: NEW });
+    expect(did, JSON.stringify(plan)).toEqual(said);
     expect(said.filter((line) => line.startsWith('upgrade'))).toHaveLength(3);
     const raised = await operate({ type: 'RaiseFCV' });
     expect(raised.did).toEqual(raised.said);
     expect(raised.said).toEqual(['setFcv plan']);
+  },
+  LONG,
+);
+
+test(
+  'A8.1 A9.1 another binary and another configuration at once go as their plan says: each member goes down once',
+  async () => {
+    const { said, did, plan } = await change({
+      version: OTHER,
+      additionalMongodConfig: { operationProfiling: { slowOpThresholdMs: 300 } },
+    });
+    expect(did).toEqual(said);
+    const restarts = plan.steps.filter((step) => step.impact === '1 member restarts');
+    expect(restarts.map((step) => step.verb)).toEqual(['upgrade', 'upgrade', 'upgrade']);
+    const given = plan.steps.filter((step) => step.verb === 'reload');
+    expect(given.map((step) => [step.impact, step.votes])).toEqual(
+      Array.from({ length: 3 }, () => ['nothing else goes down: it is down already', null]),
+    );
   },
   LONG,
 );

@@ -19,7 +19,7 @@ test('A4.1 A4.2 A5.1 A5.2 golden: creation of three members on three hosts, in o
   const d = desired();
   expect(transcript(observed(), d, initialState(d))).toMatchInlineSnapshot(`
     "1 ensureCredentials cluster · keyfile, system users and certificates · nothing goes down
-    2 import orders-0,orders-1,orders-2 · make runtime and volume: db1:27017, db2:27017, db3:27017 · nothing goes down
+    2 import orders-0,orders-1,orders-2 · make runtime and volume: db1 on a free port from 27017 up, db2 on a free port from 27017 up, db3 on a free port from 27017 up · nothing goes down
     3 deploy orders-0,orders-1,orders-2 · deploy 8.0.32-14 · nothing goes down
     4 publish orders-0,orders-1,orders-2 · hand over configuration 1; the processes start with it · nothing goes down
     5 initiate orders · initiate with 3 members at once, through orders-0 · nothing goes down
@@ -34,7 +34,7 @@ test('A5.1 B1.2 golden: a Standalone is a set of one', () => {
     transcript(observed({ hosts: [host('local', { address: 'localhost' })] }), d, initialState(d)),
   ).toMatchInlineSnapshot(`
     "1 ensureCredentials cluster · keyfile, system users and certificates · nothing goes down
-    2 import orders-0 · make runtime and volume: localhost:27017 (host local) · nothing goes down
+    2 import orders-0 · make runtime and volume: localhost on a free port from 27017 up (host local) · nothing goes down
     3 deploy orders-0 · deploy 8.0.32-14 · nothing goes down
     4 publish orders-0 · hand over configuration 1; the processes start with it · nothing goes down
     5 initiate orders · initiate with 1 member at once, through orders-0 · nothing goes down

@@ -4,7 +4,8 @@
  */
 import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
-import type { BlockReason, Decision, Plan, Step, WaitReason } from './decisions.ts';
+import type { BlockReason, Decision, Placement, Plan, Step, WaitReason } from './decisions.ts';
+import { views } from './interpret.ts';
 import { advance } from './learn.ts';
 import { RETRY_CAP } from './limits.ts';
 import { plan } from './plan.ts';
@@ -102,7 +103,7 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
     const earlier = { ...model, state: known };
     model = perform(earlier, next.act, desired, at);
     const votes = votesOf(next.act.steps, earlier, model);
-    steps.push({ ...line(steps.length + 1, next.act, known), votes });
+    steps.push({ ...line(steps.length + 1, next.act, known), ...impactOn(earlier, next.act), votes });
     desired = next.act.steps.reduce(wantedAfter, desired);
     at += 1000;
   }
@@ -149,11 +150,7 @@ function detailOf(act: Extract<Decision, { kind: 'act' }>, state: State): string
   const first = act.steps[0] as Step;
   switch (first.kind) {
     case 'import': {
-      const places = act.steps.map((s) =>
-        s.kind === 'import'
-          ? `${hostPort(s.placement.address, s.placement.port)}${s.placement.host === s.placement.address ? '' : ` (host ${s.placement.host})`}`
-          : '',
-      );
+      const places = act.steps.map((s) => (s.kind === 'import' ? placeText(s.placement) : ''));
       return `make runtime and volume: ${places.join(', ')}`;
     }
     case 'deploy':
@@ -171,6 +168,22 @@ function detailOf(act: Extract<Decision, { kind: 'act' }>, state: State): string
     default:
       return act.detail;
   }
+}
+
+/** A port that is not fixed is the host's choice: it knows what else listens there. */
+function placeText({ host, address, port, portFixed }: Placement): string {
+  const where = host === address ? '' : ` (host ${host})`;
+  return portFixed
+    ? `${hostPort(address, port)}${where}`
+    : `${address} on a free port from ${port} up${where}`;
+}
+
+/** Work on a member that is down already takes nothing down. */
+function impactOn({ observed, state }: Model, { steps: [step] }: Extract<Decision, { kind: 'act' }>) {
+  if (step?.kind !== 'reload' && step?.kind !== 'upgrade') return {};
+  const view = views(state, observed).find((v) => v.member.name === step.member);
+  const isDown = view !== undefined && view.facts !== null && view.database === null;
+  return isDown ? { impact: 'nothing else goes down: it is down already' } : {};
 }
 
 function impactOf(step: Step): string {

@@ -13,6 +13,7 @@ import type {
 } from './facts.ts';
 import { guard } from './guard.ts';
 import { configOf, views } from './interpret.ts';
+import { lacksSnapshot } from './planners/rollout.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { recovered } from './previewRecovery.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
@@ -26,6 +27,8 @@ export interface Model {
   readonly state: State;
   /** The configuration each modelled set was initiated with, or got since. */
   readonly initiated: Readonly<Record<string, ReplSetConfig>>;
+  /** Members that are down until they are given their configuration too, and what they tell from then on. */
+  readonly asleep?: Readonly<Record<string, MemberFacts>>;
 }
 
 /** The model after these steps. The guard is asked as before an effect: it must agree with the planner (S16). */
@@ -110,17 +113,13 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
     case 'reload':
     case 'rotateCertificate':
     case 'giveLogins':
-      return changed(revived(model, step.member), step.member, (facts) => ({
+      return changed(revived(awake(model, step.member), step.member), step.member, (facts) => ({
         ...facts,
         configVersion: step.configVersion,
         certificate: null,
       }));
     case 'upgrade':
-      return changed(revived(succeed({}), step.member), step.member, (facts) =>
-        facts.database?.kind === 'reachable'
-          ? { ...facts, database: { ...facts.database, binaryVersion: step.version } }
-          : facts,
-      );
+      return upgraded(revived(succeed({}), step.member), step.member, step.version);
     case 'addShard':
       return asRouters(model, (router) => ({
         ...router,
@@ -210,6 +209,29 @@ function withMembers(model: Model, names: readonly string[], facts: MemberFacts 
   });
   return { ...model, observed: { ...model.observed, members: observed } };
 }
+
+/**
+ * The other binary starts; one that is to have another configuration too gets it before it answers (S2: it is under way),
+ * and so goes down once for both.
+ */
+function upgraded(model: Model, name: string, version: string): Model {
+  const next = changed(model, name, (facts) =>
+    facts.database?.kind === 'reachable'
+      ? { ...facts, database: { ...facts.database, binaryVersion: version } }
+      : facts,
+  );
+  const member = memberOf(next.state, name);
+  const facts = next.observed.members.find((m) => m.name === name)?.facts;
+  if (member === null || !facts || !lacksSnapshot(next.state, member)) return next;
+  const process = { kind: 'starting', pid: 1, since: next.observed.at } as const;
+  const down = changed(next, name, () => ({ ...facts, process, database: null }));
+  return { ...down, asleep: { ...model.asleep, [name]: facts } };
+}
+
+const awake = (model: Model, name: string): Model =>
+  changed(model, name, (facts) =>
+    facts.process.kind === 'starting' ? (model.asleep?.[name] ?? facts) : facts,
+  );
 
 /** A member that was down comes up with what it is given: that is what a corrected spec is for (STK-04). */
 function revived(model: Model, name: string): Model {

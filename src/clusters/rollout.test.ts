@@ -53,6 +53,30 @@ test('A8.1 A8.2 A8.4 an upgrade needs the old FCV, changes binaries one by one a
   ]);
 });
 
+test('A8.1 A9.1 S2 another binary and another configuration at once: each member goes down once, and its plan says so', () => {
+  for (const members of [3, 1]) {
+    const old = desired({ version: '8.0.29-13', interruption: true }, members);
+    const play = new Play(old);
+    const config = { operationProfiling: { slowOpThresholdMs: 50 } };
+    play.desired = desired({ interruption: true, mongodConfig: config, generation: 2 }, members);
+    const { steps, converges } = preview(play.reading(), play.desired, play.state, 0);
+    expect(converges).toBe(true);
+    const effects = steps.filter((s) => s.verb !== 'stepDown');
+    expect(effects.map((s) => `${s.verb} ${s.targets.join()}`)).toEqual(
+      Array.from({ length: members }, (_, i) => `orders-${members - 1 - i}`).flatMap((name) => [
+        `upgrade ${name}`,
+        `reload ${name}`,
+      ]),
+    );
+    expect(effects.filter((s) => s.impact === '1 member restarts').map((s) => s.verb)).toEqual(
+      Array.from({ length: members }, () => 'upgrade'),
+    );
+    expect(effects.filter((s) => s.verb === 'reload').map((s) => s.votes)).toEqual(
+      Array.from({ length: members }, () => null),
+    );
+  }
+});
+
 test('A8.1 S7 an upgrade whose first member never runs is put back; once one runs it is not', () => {
   const play = new Play(desired({ version: '7.0.43-23' }));
   play.fcv = '7.0';

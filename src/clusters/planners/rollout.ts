@@ -22,7 +22,7 @@ import { LAG_LIMIT } from '../limits.ts';
 import { goalHash, restartToken } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.ts';
-import type { MemberState } from '../types.ts';
+import type { MemberState, State } from '../types.ts';
 import { majorStep } from '../versions.ts';
 import { closedWindow } from '../windows.ts';
 import {
@@ -80,10 +80,16 @@ export function needOf(scene: Scene, member: MemberState): Need {
   // Nobody is taken down for something it will not live to see (A13.3).
   if (isBeingReplaced(scene.state, member)) return null;
   if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
-  if (member.activated.restartToken !== restartToken(scene.state, member)) return 'reload';
-  const { goal } = scene.state;
-  if (goal !== null && member.activated.configHash !== goalHash(goal, member.role)) return 'reload';
+  if (lacksSnapshot(scene.state, member)) return 'reload';
   return certificateNeed(scene.state, scene.observed, member, scene.now) === null ? null : 'certificate';
+}
+
+/** It runs with another snapshot than it is to have, or was asked to restart. */
+export function lacksSnapshot(state: State, member: MemberState): boolean {
+  const { activated } = member;
+  if (activated === null) return false;
+  const stale = state.goal !== null && activated.configHash !== goalHash(state.goal, member.role);
+  return stale || activated.restartToken !== restartToken(state, member);
 }
 
 function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
