@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { MongoDBStatus } from '../model/kinds/mongodbStatus.ts';
 import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
@@ -6,6 +7,7 @@ import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
 import { withMember } from './state.ts';
+import { eventsFor, status } from './status.ts';
 
 const withoutWaits = (lines: readonly string[]): readonly string[] =>
   lines.filter((l) => !l.startsWith('wait'));
@@ -313,4 +315,52 @@ test('STK-04 A6.3 a configuration that changes while members join reaches newcom
   ]);
   expect(lines.at(-1)).toBe('converged');
   expect(play.config.members.every((m) => m.votes === 1)).toBe(true);
+});
+
+test('A6.4 A7.4 members that leave are no warning: the set is never called degraded, nor one of them unhealthy', () => {
+  const play = new Play(desired({}, 5));
+  play.desired = desired({ generation: 2 });
+  const [phases, warnings, waits] = [new Set<string>(), [] as string[], new Set<string>()];
+  let before: MongoDBStatus | null = null;
+  for (let line = ''; line !== 'converged'; ) {
+    line = play.pass();
+    const o = play.reading();
+    const decided = plan(o, play.desired, play.state, play.now);
+    const is: MongoDBStatus = status({
+      observed: o,
+      desired: play.desired,
+      state: play.state,
+      plan: decided,
+      now: play.now,
+      warnings: [],
+      before,
+    });
+    phases.add(is.phase ?? '');
+    warnings.push(
+      ...eventsFor(before, is, play.now).flatMap((e) => (e.type === 'Warning' ? [e.message] : [])),
+    );
+    for (const { detail } of decided.waits) waits.add(detail);
+    before = is;
+  }
+  expect(play.state.members).toHaveLength(3);
+  expect([[...phases], warnings, [...waits]]).toEqual([['Reconciling', 'Ready'], [], []]);
+});
+
+test('A7.4 one that is to leave and still votes is missed when it is down', () => {
+  const play = new Play(desired({}, 5));
+  play.crash(4);
+  play.crash(3);
+  play.desired = desired({ generation: 2 });
+  play.pass();
+  const o = play.reading();
+  const is = status({
+    observed: o,
+    desired: play.desired,
+    state: play.state,
+    plan: plan(o, play.desired, play.state, play.now),
+    now: play.now,
+    warnings: [],
+    before: null,
+  });
+  expect([is.phase, play.config.members.length]).toEqual(['Degraded', 4]);
 });

@@ -102,6 +102,10 @@ const isStray = ({ member, database }: MemberView, state: State): boolean => {
 const counted = (all: readonly MemberView[], state: State, desired: Desired): readonly MemberView[] =>
   all.filter((v) => !isSubstitute(state, v.member) && wantedMember(state, desired, v.member) !== null);
 
+/** It is to go, and its set does without it already, or is just learning to: that it ends is no loss. */
+const isOnItsWayOut = (view: MemberView, all: readonly MemberView[]): boolean =>
+  view.member.stage === 'removing' && (configRowOf(view, all) === null || view.database?.state === 'REMOVED');
+
 /** Stages before a member first ran. */
 const STARTING: ReadonlySet<string> = new Set(['planned', 'imported', 'deployed']);
 
@@ -122,7 +126,7 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
   if (ran) {
     if (isLeaderless(input, all)) return 'Degraded';
     // A member that restarts because we asked for it is work in progress, unless it does not come back.
-    const sick = own.filter((v) => !isHealthy(v, all));
+    const sick = own.filter((v) => !isHealthy(v, all) && !isOnItsWayOut(v, all));
     const ours = sick.every((v) => UNDER_WAY.has(v.member.stage));
     return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
   }
@@ -157,7 +161,7 @@ function degraded(all: readonly MemberView[], state: State): string {
   const groups = [...new Set(all.map((v) => v.member.replicaSet))];
   if (groups.length <= 1) return degradedSet(all, state);
   const members = groups.map((name) => all.filter((v) => v.member.replicaSet === name));
-  const sick = members.filter((group) => group.some((v) => !isHealthy(v, all)));
+  const sick = members.filter((group) => group.some((v) => !isHealthy(v, all) && !isOnItsWayOut(v, all)));
   const spare = (group: readonly MemberView[]): number =>
     quorumOf(group).healthyVoters - quorumOf(group).needed;
   const worst = sick.sort((a, b) => spare(a) - spare(b))[0] ?? all;
@@ -500,7 +504,8 @@ function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): Event
   for (const member of after.members) {
     const old = before?.members.find((m) => m.name === member.name);
     events.push(...replacementEvents(old, member, after));
-    if (old === undefined || old.health === member.health) continue;
+    // A member that leaves ends because it is to.
+    if (old === undefined || old.health === member.health || member.stage === 'removing') continue;
     if (member.health === 'healthy')
       events.push({ type: 'Normal', reason: 'MemberHealthy', message: `${member.name} is ${member.state}` });
     else if (old.health === 'healthy') {

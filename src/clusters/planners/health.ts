@@ -3,6 +3,7 @@ import type { Decision } from '../decisions.ts';
 import { isHealthy, lagOf, primaryOf, stateOf } from '../interpret.ts';
 import { isRouter, stayingMembers, wantedMembers } from '../topology.ts';
 import { noPrimary } from './bootstrap.ts';
+import { isOut } from './membership.ts';
 import { type Planner, soon, verdict, wait } from './planner.ts';
 import { lostQuorum, quorumLost } from './quorum.ts';
 
@@ -18,6 +19,7 @@ export const planHealth: Planner = (scene) => {
     if (lost !== null) decisions.push(quorumLost(scene, set.name, lost));
     for (const view of members) {
       if (view.database === null || isHealthy(view, members)) continue;
+      if (view.member.stage === 'removing' && isOut(scene, view.member)) continue; // it ends as it should
       const name = view.member.name;
       const state = stateOf(view) ?? 'unknown';
       const lag = lagOf(view, members);
