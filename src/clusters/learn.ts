@@ -236,6 +236,7 @@ function learnJoining(
 function learnMembership(state: State, desired: Desired): State {
   if (desired.deleting !== null || desired.suspend || holdsMembership(state)) return state;
   // A13.6: a change of scale waits for the end of a replacement.
+  if (state.operation?.work.kind === 'Replace') return state;
   if (state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing')) return state;
   return groupsOf(desired).reduce(learnGroup, state);
 }

@@ -1,12 +1,21 @@
 import { expect, test } from 'vitest';
 import { desired, host } from '../fixtures.ts';
+import { views } from '../interpret.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
 import { configServerList } from '../snapshotInputs.ts';
-import { withFailure, withMember } from '../state.ts';
-import type { Desired, DesiredMember, MemberState, ObservedHost, OperationRequest } from '../types.ts';
+import { applyOutcome, withFailure, withMember } from '../state.ts';
+import type {
+  Desired,
+  DesiredMember,
+  MemberState,
+  ObservedHost,
+  OperationRequest,
+  RunningOperation,
+} from '../types.ts';
+import { REPLACE } from './replace.ts';
 import { operationStatus } from './status.ts';
 
 const ref = { mongodbResourceRef: { name: 'orders' } } as const;
@@ -298,12 +307,54 @@ test('A13.1 its progress is that of the copy: percent, current member, cancellab
       plan: plan(o, set.desired, set.state, set.now),
       now: set.now,
     });
-    if (told.state === 'Running') expect(told.currentMember).toBe('orders-3');
+    // Once it has the place, what is left to be done is done to the old one.
+    const current = told.progressPercent === 95 ? 'orders-1' : 'orders-3';
+    if (told.state === 'Running') expect(told.currentMember).toBe(current);
     seen.push(told.progressPercent);
   }
   expect(seen.map((n) => n ?? -1)).toEqual([...seen.map((n) => n ?? -1)].sort((a, b) => a - b));
   expect(new Set(seen).size).toBeGreaterThan(8);
   expect(seen.at(-1)).toBe(100);
+});
+
+test('A13.3 A13.1 it has succeeded when nothing is left of the old one, not a moment before', () => {
+  for (const asked of [replace('orders-1'), move('orders-1')]) {
+    const set = play(asked);
+    const lines: string[] = [];
+    while (set.state.ended.length === 0) lines.push(set.pass());
+    expect(lines.slice(-2)).toEqual(['deleteRuntime orders-1', 'deleteVolume orders-1']);
+    expect(set.state.ended).toMatchObject([{ state: 'Succeeded', completed: ['orders-1'] }]);
+    expect(set.state.retired ?? []).toEqual([]);
+  }
+});
+
+test('A13.3 A3.6 it holds up nobody where the old one cannot be taken down now: it says what is left', () => {
+  const arrived = (): Play => {
+    const set = play(replace('orders-1'));
+    while (set.state.retired === undefined || set.state.members.some((m) => m.replacement)) set.pass();
+    expect(set.state.operation).not.toBeNull();
+    return set;
+  };
+  const refusing = arrived();
+  const step = { kind: 'deleteRuntime', member: 'orders-1' } as const;
+  const failed = { kind: 'failed', code: 'AgentBusy', message: 'it is busy', retry: 'later' } as const;
+  refusing.state = applyOutcome(refusing.state, step, 's', failed, refusing.now);
+  refusing.pass();
+  expect(refusing.state.ended[0]?.message).toMatch(
+    /has the place of orders-1; what is left on host db2 could not be removed yet, which is tried again: it is busy$/,
+  );
+  const suspended = arrived();
+  suspended.desired = { ...suspended.desired, suspend: true };
+  suspended.pass();
+  expect(suspended.state.ended[0]?.message).toMatch(
+    /what is left on host db2 goes when the cluster is resumed$/,
+  );
+  const told = arrived();
+  const [o, { state, now }] = [told.reading(), told];
+  const scene = { observed: o, desired: told.desired, state, now, all: views(state, o) };
+  expect(REPLACE.cancel(scene, state.operation as RunningOperation)).toMatch(
+    /^orders-3 has the place of orders-1, which is being removed$/,
+  );
 });
 
 test('A13.7 a move comes to the host that is named, or to none that is to be avoided, whatever the spec says later', () => {

@@ -28,7 +28,8 @@ type Intent = Pick<Replacement, 'host' | 'avoidHosts' | 'because'> & { readonly 
  *   2. it has caught up twice: the old one leaves, and from here on there is no way back;
  *   3. the new one gets what the place had.
  *
- * What is left of the old one is taken down by the ordinary planner, when its host is there.
+ * What is left of the old one is taken down by the ordinary planner, when its host is there. The operation ends when nothing
+ * is left, or says what is.
  */
 export function replacing(
   intentOf: (scene: Scene, request: OperationRequest) => Intent | null,
@@ -171,7 +172,7 @@ function placement(
 // ── while it runs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** How much of the way is behind it at each point, in percent; the copy of the data is most of it. */
-const [PLACED, STARTED, SYNCED, FREE] = [5, 10, 80, 90] as const;
+const [PLACED, STARTED, SYNCED, FREE, TAKEN] = [5, 10, 80, 90, 95] as const;
 
 function progress(scene: Scene, operation: RunningOperation): Progress {
   const { state } = scene;
@@ -180,14 +181,12 @@ function progress(scene: Scene, operation: RunningOperation): Progress {
   if (substitute === null)
     return { completed: [], ended: { state: 'Failed', message: `what was to replace ${old} is gone` } };
   const { name, host } = substitute;
-  if (substitute.replacement === undefined)
-    return {
-      completed: [old],
-      ended: {
-        state: 'Succeeded',
-        message: `${name} on host ${host} has the place of ${old}${rest(scene, old)}`,
-      },
-    };
+  if (substitute.replacement === undefined) {
+    const left = whatIsLeft(scene, old);
+    if (left === 'goes') return { completed: [], ended: null, current: old, percent: TAKEN };
+    const message = `${name} on host ${host} has the place of ${old}${left}`;
+    return { completed: [old], ended: { state: 'Succeeded', message } };
+  }
   const never = refusedPlace(scene, substitute);
   if (never !== null)
     return {
@@ -201,10 +200,17 @@ function progress(scene: Scene, operation: RunningOperation): Progress {
 const substituteOf = (state: State, { work }: RunningOperation): MemberState | null =>
   work.kind === 'Replace' ? (state.members.find((m) => m.name === work.substitute) ?? null) : null;
 
-function rest({ state, observed }: Scene, old: string): string {
+/** `goes`: the old one is being taken down. Else what is to be said of it: nobody waits for a host that is away or refuses. */
+function whatIsLeft({ state, observed, desired }: Scene, old: string): 'goes' | string {
   const left = state.retired?.find((m) => m.name === old);
-  const away = left !== undefined && !observed.hosts.some((h) => h.name === left.host && h.connected);
-  return away ? `; what is left on host ${left.host} goes when that host is back` : '';
+  if (left === undefined) return '';
+  if (desired.suspend) return `; what is left on host ${left.host} goes when the cluster is resumed`;
+  if (!observed.hosts.some((h) => h.name === left.host && h.connected))
+    return `; what is left on host ${left.host} goes when that host is back`;
+  const refused = retryOf(state, 'deleteRuntime', old) ?? retryOf(state, 'deleteVolume', old);
+  return refused === null
+    ? 'goes'
+    : `; what is left on host ${left.host} could not be removed yet, which is tried again: ${refused.message}`;
 }
 
 function percentOf(scene: Scene, { name, stage }: MemberState, old: string): number {
@@ -251,6 +257,8 @@ function cancel(scene: Scene, operation: RunningOperation): State | string {
   const old = operation.members[0] ?? '';
   const substitute = substituteOf(state, operation);
   if (substitute === null) return state;
+  if (substitute.replacement === undefined)
+    return `${substitute.name} has the place of ${old}, which is being removed`;
   if (!state.members.some((m) => m.name === old))
     return `${old} is out of the set: it goes on until ${substitute.name} has its place`;
   const members = membersOf(scene, substitute);
