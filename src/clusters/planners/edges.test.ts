@@ -6,14 +6,16 @@ import type { Step } from '../decisions.ts';
 import { desired, host, observed, sharded } from '../fixtures.ts';
 import { views } from '../interpret.ts';
 import { advance } from '../learn.ts';
+import { RETRY_CAP } from '../limits.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
 import { spaceOf } from '../space.ts';
-import { initialState, startStep, withMember } from '../state.ts';
-import type { Desired, Observed, OperationRequest } from '../types.ts';
+import { applyOutcome, initialState, retryOf, startStep, withMember } from '../state.ts';
+import type { Desired, DesiredUser, Observed, OperationRequest } from '../types.ts';
 import { type DesiredWindow, windowAt } from '../windows.ts';
 import { notOfSeries } from './fcv.ts';
+import { isDue } from './planner.ts';
 import { lostQuorum, survivorsOnly } from './quorum.ts';
 
 const asked = (spec: OperationRequest['spec']): OperationRequest => ({
@@ -246,4 +248,123 @@ test('S7 A8.5 both what was deployed and what runs count for a member’s series
   expect(differs(null, '8.0.32-14')).toBe('orders-1 is deployed as nothing yet');
   expect(differs('8.0.32-14', '7.0.43-23')).toBe('orders-1 runs 7.0.43-23');
   expect(differs('8.0.32-14', null)).toBe('it is not known what orders-1 runs');
+});
+
+test('S7 a binary that may have run is not put back across majors: not while it is silent, not after its version was raised', () => {
+  const upgraded = (): Play => {
+    const set = new Play(desired({ version: '7.0.43-23' }));
+    set.fcv = '7.0';
+    set.desired = desired({ version: '8.0.32-14', generation: 2 });
+    expect(set.pass()).toBe('upgrade orders-2');
+    set.desired = desired({ version: '7.0.43-23', generation: 3 });
+    return set;
+  };
+  const silent = upgraded();
+  expect(silent.pass()).toBe('blocked VersionStep');
+  silent.states[2] = null;
+  for (let pass = 0; pass < 3; pass++) expect(silent.pass()).toBe('blocked VersionStep');
+
+  const plain = upgraded();
+  plain.state = withMember(plain.state, 'orders-2', { stage: 'active' });
+  plain.crash(2);
+  expect(steps(plain)).toMatchObject([{ kind: 'upgrade', member: 'orders-2', version: '7.0.43-23' }]);
+  plain.fcv = '8.0';
+  expect(steps(plain)).toEqual([]);
+  expect(plan(plain.reading(), plain.desired, plain.state, plain.now).blocks.map((b) => b.by)).toContain(
+    'VersionStep',
+  );
+});
+
+// ── users ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('USR-10 the old name of a user is dropped when the new one is known to be there, not when it was only sent', () => {
+  const set = new Play(desired());
+  const user = (username: string): DesiredUser => ({
+    uid: 'u1',
+    name: 'app',
+    username,
+    db: 'shop',
+    roles: [],
+    passwordRef: 'p',
+    passwordFingerprint: 'f',
+    deleting: false,
+  });
+  const decided = (state: typeof set.state, username: string): readonly Step[] =>
+    plan({ ...set.reading(), users: [user(username)] }, set.desired, state, set.now).act?.steps ?? [];
+  const done = { kind: 'done', result: {} } as const;
+  const [first] = decided(set.state, 'old') as [Step];
+  const applied = applyOutcome(startStep(set.state, first, 'a', 0), first, 'a', done, 0);
+  expect(decided(applied, 'old')).toEqual([]);
+  const [second] = decided(applied, 'new') as [Step];
+  const sent = startStep(applied, second, 'b', 0);
+  expect(decided(sent, 'new').map((s) => s.kind)).toEqual(['applyUser']);
+  const known = applyOutcome(sent, second, 'b', done, 0);
+  expect(decided(known, 'new')).toMatchObject([{ kind: 'dropUser', username: 'old' }]);
+});
+
+test('A13.4 S12 system users are not made equal to passwords that are about to be replaced', () => {
+  const set = new Play(desired());
+  set.requests = [asked({ type: 'RotateUsers', ...ref, users: [] })];
+  const drift = (): Observed => {
+    const o = set.reading();
+    return {
+      ...o,
+      members: o.members.map((m) =>
+        m.facts?.database?.kind === 'reachable'
+          ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, authenticated: false } } }
+          : m,
+      ),
+    };
+  };
+  const kinds = (): readonly string[] =>
+    (plan(drift(), set.desired, set.state, set.now).act?.steps ?? []).map((s) => s.kind);
+  passUntil(set, 'rotateUsers');
+  expect(kinds()).not.toContain('reconcileSystemUsers');
+  passUntil(set, 'keepLogins');
+  expect(kinds()).toContain('reconcileSystemUsers');
+});
+
+// ── deletion ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('DEL-06 S4 nothing is forgotten while an import may still make something', () => {
+  const want = { ...desired(), deleting: { keepVolumes: false } };
+  const placement = { host: 'db1', address: 'db1', port: 27017, portFixed: true };
+  const importing = startStep(initialState(want), { kind: 'import', member: 'orders-0', placement }, 'i', 0);
+  const o = observed({ services: [] });
+  expect(plan(o, want, importing, 1).act).toBeNull();
+  expect(plan(o, want, { ...importing, pending: [] }, 1).act?.steps).toEqual([{ kind: 'deleteSecrets' }]);
+});
+
+// ── failures ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('A3.1 A3.2 A2.4 an operation that was accepted has not succeeded: its failures count on until it was seen to end well', () => {
+  const want = desired();
+  const set = new Play(want);
+  const deploy = { kind: 'deploy', member: 'orders-1', version: '8.0.32-14' } as const;
+  const accepted = { kind: 'done', result: { operationId: 'op' } } as const;
+  const told = (n: number, how: 'failed' | 'succeeded', state: typeof set.state) => {
+    const started = applyOutcome(startStep(state, deploy, `d${n}`, 0), deploy, `d${n}`, accepted, 0);
+    const end =
+      how === 'failed'
+        ? ({ kind: 'failed', code: 'Broken', message: 'no' } as const)
+        : ({ kind: 'succeeded', result: {} } as const);
+    return advance(started, want, { ...set.reading(), operations: { [`d${n}`]: end } }, 0);
+  };
+  let state = set.state;
+  for (const n of [1, 2, 3]) {
+    state = told(n, 'failed', state);
+    expect(retryOf(state, 'deploy', 'orders-1')?.failures).toBe(n);
+  }
+  expect(retryOf(told(4, 'succeeded', state), 'deploy', 'orders-1')).toBeNull();
+});
+
+test('A3.2 L3 a wait that a clock set back has made longer than any wait can be is over', () => {
+  const due = (left: number): boolean => isDue({ nextTryAt: 7_000_000 + left }, 7_000_000);
+  expect([due(-1), due(0), due(1), due(RETRY_CAP), due(RETRY_CAP + 1)]).toEqual([
+    true,
+    true,
+    false,
+    false,
+    true,
+  ]);
 });
