@@ -1,7 +1,19 @@
 /** An application that writes with majority concern all the while, and looks for every acknowledged write at the end. */
 import type { Rng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
-import { clusterNamed, membersOf, primaryOf, statusOf } from './truth.ts';
+import type { StoredObject } from '../engine/ports.ts';
+import type { Answer } from './mongod.ts';
+import {
+  clusterNamed,
+  membersOf,
+  type Part,
+  partOf,
+  primaryOf,
+  routersOf,
+  setsOf,
+  specOf,
+  statusOf,
+} from './truth.ts';
 import type { World } from './world.ts';
 
 const WRITE_LIMIT: Millis = 10 * SECOND;
@@ -34,33 +46,51 @@ export class Client {
     const object = clusterNamed(this.#world, this.#cluster);
     if (object === null || statusOf(object)?.phase === undefined) return;
     const { uid } = object.metadata;
-    const primary = primaryOf(this.#world, uid);
-    if (primary === null || primary.data.users.size < 5) return;
-    const id = this.#next++;
-    primary.write({ kind: 'write', id }, this.#world.timeline.now + WRITE_LIMIT, (answer) => {
+    const limit = this.#world.timeline.now + WRITE_LIMIT;
+    const came = (id: number, answer: Answer): void => {
       if (answer.kind !== 'done') return;
       const known = this.acknowledged.get(uid) ?? new Set();
       this.acknowledged.set(uid, known.add(id));
-    });
+    };
+    if (specOf(object).type === 'ShardedCluster') {
+      this.#throughRouter(object, limit, came);
+      return;
+    }
+    const primary = primaryOf(this.#world, uid);
+    if (primary === null || primary.data.users.size < 5) return;
+    const id = this.#next++;
+    primary.write({ kind: 'write', id }, limit, (answer) => came(id, answer));
   }
 
-  /** Acknowledged writes that no member of the cluster's own data has; asked when the world is calm. */
-  lost(uid: string): readonly number[] {
-    const primary = primaryOf(this.#world, uid);
-    const writes = primary?.data.writes ?? dataAtRest(this.#world, uid);
-    return [...(this.acknowledged.get(uid) ?? [])].filter((id) => !writes.has(id));
+  #throughRouter(object: StoredObject, limit: Millis, came: (id: number, answer: Answer) => void): void {
+    const routers = membersOf(this.#world, routersOf(object)).flatMap(({ router }) => router ?? []);
+    const up = routers.filter(({ phase }) => phase === 'listening');
+    const router = up[this.#rng.below(Math.max(1, up.length))];
+    if (router === undefined) return;
+    const id = this.#next++;
+    router.write(id, limit, (answer) => came(id, answer));
+  }
+
+  /** Acknowledged writes that no set of the cluster's own data has; asked when the world is calm. */
+  lost(object: StoredObject): readonly number[] {
+    const sets = setsOf(object).map(
+      (set) => primaryOf(this.#world, set)?.data.writes ?? dataAtRest(this.#world, set),
+    );
+    const acknowledged = this.acknowledged.get(object.metadata.uid) ?? [];
+    return [...acknowledged].filter((id) => !sets.some((writes) => writes.has(id)));
   }
 }
 
 /** What volumes of a suspended cluster hold: the union, since nobody rolls back there. */
-function dataAtRest(world: World, uid: string): ReadonlySet<number> {
+function dataAtRest(world: World, set: Part): ReadonlySet<number> {
   const all = new Set<number>();
   for (const machine of world.machines.values()) {
     for (const volume of machine.disk.volumes.values()) {
-      if (volume.owner?.clusterUid !== uid) continue;
+      const { owner } = volume;
+      if (owner === null || partOf(owner) !== set) continue;
       for (const id of volume.data.writes) all.add(id);
     }
   }
-  for (const { mongod } of membersOf(world, uid)) for (const id of mongod?.data.writes ?? []) all.add(id);
+  for (const { mongod } of membersOf(world, set)) for (const id of mongod?.data.writes ?? []) all.add(id);
   return all;
 }

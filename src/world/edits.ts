@@ -26,7 +26,15 @@ export type EditKind =
       readonly which: number;
     }
   | { readonly kind: 'cancel'; readonly name: string }
-  | { readonly kind: 'memberConfig'; readonly rows: readonly Tuning[] };
+  | { readonly kind: 'memberConfig'; readonly rows: readonly Tuning[] }
+  /** How many there are of a part of a sharded cluster. */
+  | {
+      readonly kind: 'counts';
+      readonly part: 'shards' | 'shardMembers' | 'configServers' | 'routers';
+      readonly to: number;
+    }
+  | { readonly kind: 'routerConfig'; readonly value: number; readonly bad: boolean }
+  | { readonly kind: 'changeType' };
 
 /** What is set for single members: nothing, or one way of being special. */
 type Tuning = 'usual' | 'preferred' | 'tagged' | 'hidden' | 'last' | 'voteless';
@@ -35,7 +43,7 @@ const MILD: readonly Tuning[] = ['usual', 'usual', 'preferred', 'tagged'];
 const SPECIAL: readonly Tuning[] = ['hidden', 'last', 'voteless'];
 
 /** Operations that people ask for. */
-const ASKED_FOR = [
+export const ASKED_FOR = [
   'Restart',
   'RestartOne',
   'Replace',
@@ -46,7 +54,7 @@ const ASKED_FOR = [
   'Suspend',
   'Resume',
 ] as const;
-type AskedFor = (typeof ASKED_FOR)[number];
+type AskedFor = (typeof ASKED_FOR)[number] | 'StartBalancer' | 'StopBalancer';
 
 export type Edit = EditKind & { readonly at: Millis; readonly cluster: string };
 

@@ -1,7 +1,7 @@
 /** When a block is the truth: each reason with what must really be the case for it. */
 import type { StoredObject } from '../engine/ports.ts';
 import type { Stage } from './stage.ts';
-import { membersWanted, specOf } from './truth.ts';
+import { membersWantedIn, partsOf, routersOf, specOf } from './truth.ts';
 
 type Excuse = (stage: Stage, object: StoredObject) => boolean;
 
@@ -13,6 +13,10 @@ const planOf = (stage: Stage, object: StoredObject) =>
 
 const interruptionAllowed = (object: StoredObject): boolean =>
   specOf(object).maintenance.interruption === 'Allowed';
+
+/** Of two routers one can be spared, of two members none. */
+const hasLoner = (object: StoredObject): boolean =>
+  partsOf(object).some((part) => membersWantedIn(object, part) < (part === routersOf(object) ? 2 : 3));
 
 const EXCUSES: Readonly<Record<string, Excuse>> = {
   Paused: (_, object) => specOf(object).paused,
@@ -28,9 +32,9 @@ const EXCUSES: Readonly<Record<string, Excuse>> = {
   PortTaken: lostItsPort,
   NoExecutables: (stage, object) =>
     stage.scenario.hosts.some(({ versions }) => !versions.includes(specOf(object).version ?? '')),
-  SnapshotRejected: (stage, object) => wished(stage, object, 'config'),
+  SnapshotRejected: (stage, object) => wished(stage, object, 'config', 'routerConfig'),
   // One member cannot be restarted without an interruption that the spec does not allow.
-  WouldInterrupt: (_, object) => membersWanted(object) < 3 && !interruptionAllowed(object),
+  WouldInterrupt: (_, object) => hasLoner(object) && !interruptionAllowed(object),
 };
 
 /** Whether this block tells the truth about the world. */

@@ -28,7 +28,22 @@ export type FaultKind =
   | { readonly kind: 'stepDowns'; readonly cluster: string; readonly times: number }
   | { readonly kind: 'meddle'; readonly cluster: string; readonly how: Meddling }
   | { readonly kind: 'copies'; readonly millis: Millis }
-  | { readonly kind: 'shortCertificates'; readonly millis: Millis; readonly life: Millis };
+  | { readonly kind: 'shortCertificates'; readonly millis: Millis; readonly life: Millis }
+  /** A majority of the config servers is cut off from everybody. */
+  | { readonly kind: 'configCut'; readonly cluster: string; readonly which: number; readonly millis: Millis }
+  /** A shard is cut off from routers and config servers; its members have each other. */
+  | { readonly kind: 'shardCut'; readonly cluster: string; readonly which: number; readonly millis: Millis }
+  /** A router answers nothing. */
+  | {
+      readonly kind: 'routerStuck';
+      readonly cluster: string;
+      readonly which: number;
+      readonly millis: Millis;
+    }
+  /** The balancer, where it may run, moves a chunk. */
+  | { readonly kind: 'migration'; readonly cluster: string; readonly millis: Millis }
+  /** A person switches the balancer without asking us. */
+  | { readonly kind: 'balancerByHand'; readonly cluster: string; readonly on: boolean };
 export type Meddling =
   | 'dropMonitor'
   | 'changeBackup'
@@ -54,6 +69,10 @@ export interface Rates {
   readonly deaths: number;
   /** Chance that, while an intent to take something down is being written, another member falls. */
   readonly ambushes: number;
+  /** Answers of addShard and of switching the balancer that are lost. */
+  readonly shardingLost: number;
+  /** Chance that a control plane dies around such a step. */
+  readonly shardingDeaths: number;
 }
 
 export interface FaultContext {
@@ -80,6 +99,8 @@ export function drawRates(rng: Rng): Rates {
     storeSlow: maybe(0.2, 0.3),
     deaths: maybe(0.35, 1),
     ambushes: maybe(0.4, 1),
+    shardingLost: 0,
+    shardingDeaths: 0,
   };
 }
 
@@ -95,8 +116,13 @@ export function drawFaults(rng: Rng, context: FaultContext): readonly Fault[] {
   return faults.sort((a, b) => a.at - b.at);
 }
 
+/** Misfortunes of sharded clusters alone. */
+export const SHARDED_KINDS = ['configCut', 'shardCut', 'routerStuck', 'migration', 'balancerByHand'] as const;
+export type ShardedFault = Extract<Fault, { readonly kind: (typeof SHARDED_KINDS)[number] }>;
+type UsualKind = Exclude<FaultKind['kind'], ShardedFault['kind']>;
+
 /** Every kind of misfortune that is drawn by itself. */
-export const KINDS: readonly FaultKind['kind'][] = [
+export const KINDS: readonly UsualKind[] = [
   'hostCrash',
   'agentCrash',
   'processKill',
@@ -126,7 +152,7 @@ function shuffled<T>(rng: Rng, items: readonly T[]): readonly T[] {
     .map(({ item }) => item);
 }
 
-function drawOne(rng: Rng, kind: FaultKind['kind'], context: FaultContext): FaultKind {
+function drawOne(rng: Rng, kind: UsualKind, context: FaultContext): FaultKind {
   const host = rng.pick(context.hosts);
   const plane = rng.below(context.planes);
   const cluster = rng.pick(context.clusters);

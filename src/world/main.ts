@@ -1,6 +1,6 @@
 /**
- * `npm run sim -- --seed N [--seeds K] [--minutes M] [--workers W] [--mutant NAME] [--story]`: plays seeds on all cores,
- * prints progress, and for the first failing seed its story and how to play it again. `--reached FILE` writes down which
+ * `npm run sim -- --seed N [--seeds K] [--minutes M] [--workers W] [--mutant NAME] [--story] [--sharded | --sets]`: plays
+ * seeds on all cores, sharded clusters or replica sets alone where that is said, prints progress, and for the first failing seed its story and how to play it again. `--reached FILE` writes down which
  * reasons and codes were met in how many seeds; `--pages` writes docs/mutants.md and docs/reasons.md and plays nothing.
  */
 import { writeFileSync } from 'node:fs';
@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
 import { MUTANTS } from './mutants/index.ts';
 import { writePages } from './pages.ts';
 import { runSeed } from './run.ts';
+import type { ScenarioKind } from './scenario.ts';
 import { Thread } from './threads.ts';
 import type { Played } from './worker.ts';
 
@@ -20,11 +21,16 @@ const { values } = parseArgs({
     workers: { type: 'string', default: String(availableParallelism()) },
     mutant: { type: 'string' },
     story: { type: 'boolean', default: false },
+    sharded: { type: 'boolean', default: false },
+    sets: { type: 'boolean', default: false },
     reached: { type: 'string' },
     pages: { type: 'boolean', default: false },
   },
 });
 
+const kind: ScenarioKind | null = values.sharded ? 'sharded' : values.sets ? 'replicaSets' : null;
+const ofKind = kind === null ? {} : { kind };
+const asked = values.sharded ? ' --sharded' : values.sets ? ' --sets' : '';
 const first = Number(values.seed);
 const count = Number(values.seeds);
 const startedAt = performance.now();
@@ -37,7 +43,7 @@ else await playMany();
 
 async function playOne(seed: number): Promise<void> {
   const mutation = values.mutant === undefined ? {} : { mutation: mutantNamed(values.mutant) };
-  const result = await runSeed(seed, mutation);
+  const result = await runSeed(seed, { ...ofKind, ...mutation });
   if (values.story || result.violation !== null) console.log(result.lines.join('\n'));
   console.log(JSON.stringify({ ...result.scenario, hosts: result.scenario.hosts.length }, null, 1));
   const end = result.violation === null ? 'good' : `BROKEN ${result.violation.message}`;
@@ -103,13 +109,14 @@ async function report(failed: readonly Played[]): Promise<void> {
   const mutant = values.mutant === undefined ? '' : ` --mutant ${values.mutant}`;
   console.log(`\nThe story of seed ${seed}:\n`);
   await playOne(seed);
-  console.log(`\nPlay it again: npm run sim -- --seed ${seed}${mutant} --story`);
+  console.log(`\nPlay it again: npm run sim -- --seed ${seed}${asked}${mutant} --story`);
   console.log('Keep it for ever: add it to src/world/seeds.ts');
 }
 
 async function drive(take: () => number | null, played: (result: Played) => void): Promise<void> {
   const thread = new Thread();
   const mutant = values.mutant ?? null;
-  for (let seed = take(); seed !== null; seed = take()) played(await thread.play({ seed, mutant }));
+  for (let seed = take(); seed !== null; seed = take())
+    played(await thread.play({ seed, ...ofKind, mutant }));
   await thread.close();
 }

@@ -54,6 +54,7 @@ export interface MongodOptions {
   readonly address: string;
   readonly port: number;
   readonly setName: string;
+  readonly configServer: boolean;
   readonly version: string;
   readonly data: DataFolder;
   readonly keyFile: string;
@@ -117,6 +118,7 @@ export class Mongod {
       seed: near.rng.below(2 ** 31),
       series: majorOf(options.version) ?? 8,
       startedAt: near.timeline.now,
+      configServer: options.configServer,
     });
     near.timeline.after(options.startMillis, () => this.#listen());
   }

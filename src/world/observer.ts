@@ -136,6 +136,7 @@ export function plainConfig(config: ReplicaSetConfig): ReplSetConfig {
       votes: votes > 0 ? 1 : 0,
       ...(horizons === null ? {} : { horizons }),
     })),
+    ...(config.configsvr ? { configsvr: true } : {}),
     protocolVersion: 1,
     writeConcernMajorityJournalDefault: config.writeConcernMajorityJournalDefault,
     settings: { ...settings, replicaSetId: { $oid: settings.replicaSetId } },

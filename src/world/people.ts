@@ -75,6 +75,12 @@ export class People {
         return this.#change(cluster, { version: edit.version });
       case 'memberConfig':
         return this.#change(cluster, { memberConfig: edit.rows.map((row) => TUNED[row]) });
+      case 'counts':
+        return this.#change(cluster, { [COUNTS[edit.part]]: edit.to });
+      case 'routerConfig':
+        return this.#change(cluster, { mongos: { additionalMongodConfig: config(edit.value, edit.bad) } });
+      case 'changeType':
+        return this.#put('MongoDB', cluster, clusterSpec({ ...plan, sharded: null, members: 3 }));
       case 'operation':
         return this.#ask(cluster, edit);
       case 'cancel':
@@ -185,14 +191,30 @@ export class People {
 }
 
 function clusterSpec(plan: ClusterPlan): Loose {
+  const { sharded } = plan;
   return {
-    type: 'ReplicaSet',
+    ...(sharded === null
+      ? { type: 'ReplicaSet', members: plan.members }
+      : {
+          type: 'ShardedCluster',
+          shardCount: sharded.shards,
+          mongodsPerShardCount: sharded.perShard,
+          configServerCount: sharded.configServers,
+          mongosCount: sharded.routers,
+        }),
     version: plan.version,
-    members: plan.members,
     security: { tls: { mode: plan.tlsMode } },
     ...(plan.hosts === null ? {} : { placement: { hosts: plan.hosts } }),
+    ...(plan.interruption ? { maintenance: { interruption: 'Allowed' } } : {}),
   };
 }
+
+const COUNTS = {
+  shards: 'shardCount',
+  shardMembers: 'mongodsPerShardCount',
+  configServers: 'configServerCount',
+  routers: 'mongosCount',
+} as const;
 
 /** Admission refuses what leaves no member that could be primary, or an even number of votes where it minds. */
 const TUNED: Readonly<Record<Extract<Edit, { kind: 'memberConfig' }>['rows'][number], Loose>> = {

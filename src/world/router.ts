@@ -19,7 +19,7 @@ const RETRY: Millis = 2_000;
 /** The program's exit code for config servers that do not fit. */
 const EXIT_SHARDING_ERROR = 5;
 
-export interface RouterOptions extends Omit<MongodOptions, 'setName' | 'data'> {
+export interface RouterOptions extends Omit<MongodOptions, 'setName' | 'configServer' | 'data'> {
   /** `set/host:port,…` */
   readonly configServers: string;
 }

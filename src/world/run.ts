@@ -15,11 +15,21 @@ import { type Mutation, NO_MUTATION } from './mutation.ts';
 import type { Violation } from './narrator.ts';
 import { People } from './people.ts';
 import { Reached } from './reached.ts';
-import { drawScenario, type Scenario } from './scenario.ts';
+import { drawScenario, type Scenario, type ScenarioKind } from './scenario.ts';
 import type { Stage } from './stage.ts';
 import { Storm } from './storm.ts';
 import { BEGIN } from './timeline.ts';
-import { clusterNamed, membersOf, membersWanted, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
+import {
+  clusterNamed,
+  membersOf,
+  membersWantedIn,
+  objectsOf,
+  partsOf,
+  primaryOf,
+  specOf,
+  statusOf,
+  userSetOf,
+} from './truth.ts';
 import { differs } from './wanted.ts';
 import { World } from './world.ts';
 
@@ -54,12 +64,12 @@ export interface RunResult {
 
 export interface RunOptions {
   readonly mutation?: Mutation;
-  readonly scenario?: Scenario;
+  readonly kind?: ScenarioKind;
 }
 
 /** Plays one seed. Failures of the world itself (not of an invariant) are thrown. */
 export async function runSeed(seed: number, options: RunOptions = {}): Promise<RunResult> {
-  const scenario = options.scenario ?? drawScenario(seed);
+  const scenario = drawScenario(seed, options.kind);
   const run = new Run(scenario, options.mutation ?? NO_MUTATION);
   await run.play();
   const { narrator, timeline } = run.stage.world;
@@ -106,7 +116,11 @@ class Run {
     };
     for (const checker of Object.values(CHECKERS)) world.watch(checker(this.stage));
     world.watch(this.reached);
-    world.watch({ deed: () => this.#effects++, second: () => this.#noteWishes() });
+    world.watch({
+      deed: () => this.#effects++,
+      second: () => this.#noteWishes(),
+      committed: (plane, batch) => this.stage.storm.intended(plane, batch),
+    });
     this.#schedule();
   }
 
@@ -213,7 +227,8 @@ class Run {
       const rests = statusOf(cluster)?.phase === 'Suspended' || blockOf(cluster) !== null;
       // One that stands before another one waits with it.
       const alone =
-        membersWanted(cluster) === 1 && /only member|was asked for before/.test(status?.message ?? '');
+        partsOf(cluster).some((part) => membersWantedIn(cluster, part) === 1) &&
+        /only member|was asked for before/.test(status?.message ?? '');
       if ((rests || alone) && status?.message) continue;
       return `operation ${operation.metadata.name} is ${status?.state}: ${status?.message}`;
     }
@@ -262,7 +277,7 @@ class Run {
     const now = clusterNamed(world, well.metadata.name);
     const status = now === null ? null : statusOf(now);
     // A member may lag meanwhile: what counts is that the edit is in the database and was told.
-    const roles = primaryOf(world, well.metadata.uid)?.data.roles.values() ?? [];
+    const roles = primaryOf(world, userSetOf(well))?.data.roles.values() ?? [];
     const done = [...roles].some(({ role }) => role === 'neighbour');
     if (!done || status?.observedGeneration !== now?.metadata.generation)
       world.narrator.fail('L4', `${well.metadata.name} waits for ${sick.metadata.name}: ${status?.message}`);

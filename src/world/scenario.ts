@@ -4,6 +4,7 @@ import { makeRng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
 import { drawEdits, drawOperations, drawTunings, type Edit } from './edits.ts';
 import { drawFaults, drawRates, type Fault, type Rates } from './faults.ts';
+import { drawShardedScenario } from './shardedScenario.ts';
 
 export const NEWEST = '8.0.32-14';
 export const OLDER = '8.0.29-13';
@@ -20,9 +21,24 @@ export interface ClusterPlan {
   readonly users: number;
   /** Somebody else's service stands at one of its names already. */
   readonly squatted: boolean;
+  /** Null: one replica set. */
+  readonly sharded: ShardedPlan | null;
+  /** Members that cannot be spared may be interrupted all the same. */
+  readonly interruption: boolean;
 }
 
+export interface ShardedPlan {
+  readonly shards: number;
+  readonly perShard: number;
+  readonly configServers: number;
+  readonly routers: number;
+}
+
+/** What a seed is about. Each kind has a stream of its own: the same seed of another kind is another story. */
+export type ScenarioKind = 'replicaSets' | 'sharded';
+
 export interface Scenario {
+  readonly kind: ScenarioKind;
   readonly seed: number;
   readonly hosts: readonly { readonly name: string; readonly versions: readonly string[] }[];
   readonly planes: number;
@@ -35,7 +51,10 @@ export interface Scenario {
 }
 
 /** Draws everything of a seed. */
-export function drawScenario(seed: number): Scenario {
+export const drawScenario = (seed: number, kind: ScenarioKind = 'replicaSets'): Scenario =>
+  kind === 'sharded' ? drawShardedScenario(seed) : drawSets(seed);
+
+function drawSets(seed: number): Scenario {
   const rng = makeRng(seed).fork('scenario');
   const hostCount = rng.pick([1, 2, 3, 3, 3, 4, 5]);
   const hosts = Array.from({ length: hostCount }, (_, index) => ({
@@ -56,7 +75,17 @@ export function drawScenario(seed: number): Scenario {
   const moments = [...clusters.map((cluster) => cluster.createdAt), ...edits.map((edit) => edit.at)];
   const context = { hosts: names, clusters: clusters.map((c) => c.name), planes, calmAt, moments };
   const faults = drawFaults(rng.fork('faults'), context);
-  return { seed, hosts, planes, clusters, edits, faults, rates: drawRates(rng.fork('rates')), calmAt };
+  return {
+    kind: 'replicaSets',
+    seed,
+    hosts,
+    planes,
+    clusters,
+    edits,
+    faults,
+    rates: drawRates(rng.fork('rates')),
+    calmAt,
+  };
 }
 
 function drawCluster(rng: Rng, index: number, count: number, hosts: readonly string[]): ClusterPlan {
@@ -71,5 +100,7 @@ function drawCluster(rng: Rng, index: number, count: number, hosts: readonly str
     hosts: rng.chance(0.3) && some.length > 0 ? some : null,
     users: rng.below(3),
     squatted: rng.chance(0.03),
+    sharded: null,
+    interruption: false,
   };
 }

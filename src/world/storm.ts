@@ -5,16 +5,27 @@ import type { ReplSetConfig } from '../clusters/index.ts';
 import type { Batch, HostOperation, JournalIntent } from '../engine/ports.ts';
 import type { Fate as RequestFate } from './channel.ts';
 import type { ControlPlane } from './controlPlane.ts';
-import type { Fault, Meddling, Rates } from './faults.ts';
+import { type Fault, type Meddling, type Rates, SHARDED_KINDS, type ShardedFault } from './faults.ts';
 import { foreignVolume } from './foreign.ts';
 import type { Machine } from './machine.ts';
 import type { Mongod } from './mongod.ts';
 import { plainConfig } from './observer.ts';
 import type { Fate as OperationFate } from './operations.ts';
+import { beginSharded, type Hand } from './shardedStorm.ts';
 import type { StoreFate } from './storeDoor.ts';
-import { clusterNamed, membersOf, primaryOf } from './truth.ts';
+import { clusterNamed, groupOf, membersOf, primaryOf, setsOf, userSetOf } from './truth.ts';
 import type { Weather } from './weather.ts';
 import type { World } from './world.ts';
+
+const SHARDING: ReadonlySet<string> = new Set(['run addShard', 'run setBalancer']);
+const SHARDING_STEPS: ReadonlySet<string> = new Set([
+  'addShard',
+  'stopBalancer',
+  'startBalancer',
+  'switchBalancer',
+]);
+
+const isSharded = (fault: Fault): fault is ShardedFault => SHARDED_KINDS.some((kind) => kind === fault.kind);
 
 /** Steps whose intent is worth an ambush. */
 const TAKES_DOWN = new Set(['reload', 'upgrade', 'stepDown', 'deleteRuntime', 'reconfig']);
@@ -23,6 +34,8 @@ const TAKES_DOWN = new Set(['reload', 'upgrade', 'stepDown', 'deleteRuntime', 'r
 export class Storm implements Weather {
   /** What was done by people to databases: it excuses some blocks. */
   readonly meddled = new Set<Meddling>();
+  /** Every time a person switched a balancer behind our back. */
+  readonly hands: Hand[] = [];
   calm = false;
   readonly #world: World;
   readonly #rng: Rng;
@@ -44,11 +57,12 @@ export class Storm implements Weather {
     return !this.calm && rate > 0 && this.#rng.chance(rate);
   }
 
-  request(_host: string, _what: string): RequestFate {
-    const { requestLost, answerLost, doubled, held } = this.#rates;
+  request(_host: string, what: string): RequestFate {
+    const { requestLost, answerLost, doubled, held, shardingLost } = this.#rates;
+    const lost = SHARDING.has(what) && this.#happens(shardingLost);
     return {
       requestLost: this.#happens(requestLost),
-      answerLost: this.#happens(answerLost),
+      answerLost: this.#happens(answerLost) || lost,
       doubled: this.#happens(doubled),
       heldMillis: this.#happens(held) ? this.#rng.below(20 * SECOND) : 0,
     };
@@ -67,9 +81,18 @@ export class Storm implements Weather {
     };
   }
 
+  /** A control plane that has written down what it is going to do to shards or balancer may die any moment after. */
+  intended(name: string, { intents = [] }: Batch): void {
+    if (!intents.some(({ step }) => SHARDING_STEPS.has(step))) return;
+    if (!this.#happens(this.#rates.shardingDeaths)) return;
+    const plane = this.#world.planes.find((one) => one.name === name);
+    this.#world.timeline.after(this.#rng.below(200), () => plane?.kill('in the middle of it'));
+  }
+
   /** Another member than the one that is to go down dies first; the write takes so long that this can be known. */
-  #ambush({ clusterUid, target }: JournalIntent): StoreFate {
-    const others = membersOf(this.#world, clusterUid).filter(
+  #ambush({ clusterUid, target, step }: JournalIntent): StoreFate {
+    const set = step === 'stepDown' || step === 'reconfig' ? target : groupOf(target);
+    const others = membersOf(this.#world, `${clusterUid}/${set}`).filter(
       ({ record, mongod }) => record.owner?.member !== target && mongod?.phase === 'listening',
     );
     const victim = others[this.#rng.below(Math.max(1, others.length))]?.mongod;
@@ -189,7 +212,8 @@ export class Storm implements Weather {
         world.planes[fault.plane]?.breakFeed();
         return;
       default:
-        this.#onCluster(fault);
+        if (isSharded(fault)) beginSharded(world, fault, (...words) => this.#for(...words), this.hands);
+        else this.#onCluster(fault);
     }
   }
 
@@ -226,7 +250,8 @@ export class Storm implements Weather {
         this.#removeRuntime(machine, fault.which);
         return;
       case 'foreignVolume':
-        for (const index of [0, 1, 2]) foreignVolume(machine, `${fault.cluster}-${index}`);
+        for (const group of this.#groupsOf(fault.cluster))
+          for (const index of [0, 1, 2]) foreignVolume(machine, `${group}-${index}`);
         return;
       default:
     }
@@ -276,16 +301,30 @@ export class Storm implements Weather {
     }
   }
 
+  /** What its members' names begin with. */
+  #groupsOf(cluster: string): readonly string[] {
+    const object = clusterNamed(this.#world, cluster);
+    return object === null ? [cluster] : setsOf(object).map((set) => set.split('/')[1] as string);
+  }
+
+  /** A primary of the cluster: one of several where there are several sets. */
+  #somePrimary(cluster: string): Mongod | null {
+    const object = clusterNamed(this.#world, cluster);
+    const sets = object === null ? [] : setsOf(object);
+    const set = sets[sets.length > 1 ? this.#rng.below(sets.length) : 0];
+    return set === undefined ? null : primaryOf(this.#world, set);
+  }
+
   #stepDown(cluster: string): void {
-    const uid = clusterNamed(this.#world, cluster)?.metadata.uid;
-    const primary = uid === undefined ? null : primaryOf(this.#world, uid);
+    const primary = this.#somePrimary(cluster);
     primary?.command({ kind: 'stepDown', secs: 10, catchUpSecs: 1, force: true }, () => {});
   }
 
   /** A person with a password of their own changes what is ours. */
   #meddle(cluster: string, how: Meddling): void {
-    const uid = clusterNamed(this.#world, cluster)?.metadata.uid;
-    const primary = uid === undefined ? null : primaryOf(this.#world, uid);
+    const object = clusterNamed(this.#world, cluster);
+    const app = how === 'dropAppUser' && object !== null;
+    const primary = app ? primaryOf(this.#world, userSetOf(object)) : this.#somePrimary(cluster);
     if (primary === null || primary.data.users.size < 5) return;
     const { users } = primary.data;
     const write = (change: Parameters<typeof primary.write>[0]): void =>

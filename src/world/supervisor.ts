@@ -179,10 +179,11 @@ export class Supervisor {
     };
     const pid = 1 + machine.near.rng.below(30_000);
     const { replicaSet: setName, configServers = '' } = snapshot;
+    const configServer = snapshot.role === 'configServer';
     const process: Mongod | Router =
       snapshot.product === 'mongos'
         ? new Router(machine.near, { ...common, configServers }, pid)
-        : new Mongod(machine.near, { ...common, setName, data: volume.data }, pid);
+        : new Mongod(machine.near, { ...common, setName, configServer, data: volume.data }, pid);
     machine.runs.set(this.#serviceId, {
       process,
       since: timeline.now,

@@ -63,6 +63,10 @@ export function setsOf(object: StoredObject): readonly Part[] {
   return [`${uid}/${name}-cfg`, ...shards];
 }
 
+/** Its sets, and its routers where it has some. */
+export const partsOf = (object: StoredObject): readonly Part[] =>
+  specOf(object).type === 'ShardedCluster' ? [...setsOf(object), routersOf(object)] : setsOf(object);
+
 /** The set that keeps a cluster's users: its only one, or the config servers. */
 export const userSetOf = (object: StoredObject): Part => setsOf(object)[0] as Part;
 

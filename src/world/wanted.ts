@@ -2,33 +2,58 @@
 import type { StoredObject } from '../engine/ports.ts';
 import type { MongoDBUser } from '../model/index.ts';
 import type { Stage } from './stage.ts';
-import { isHealthy, membersOf, membersWanted, objectsOf, primaryOf, specOf, statusOf } from './truth.ts';
+import {
+  configOf,
+  healthyIn,
+  membersOf,
+  membersWantedIn,
+  objectsOf,
+  type Part,
+  partsOf,
+  primaryOf,
+  routersOf,
+  setsOf,
+  specOf,
+  statusOf,
+  userSetOf,
+} from './truth.ts';
 import type { World } from './world.ts';
 
 /** What of a cluster that is called Ready is not as its document says; null: all of it is. */
 export function differs({ world, storm }: Stage, object: StoredObject): string | null {
-  const { uid } = object.metadata;
-  const primary = primaryOf(world, uid);
-  const members = membersOf(world, uid);
-  const healthy = members.filter(({ mongod }) => isHealthy(mongod, primary)).length;
-  const wanted = membersWanted(object);
-  if (primary === null || healthy !== wanted) return `${healthy} of ${wanted} members are healthy`;
-  if (members.length !== wanted) return `${members.length} runtimes exist for ${wanted} members`;
-  const rows = primary.machine.config?.members ?? [];
-  if (rows.length !== wanted) return `its configuration has ${rows.length} members`;
-  for (const { mongod, machine, record } of members) {
-    const what =
-      mongod === null
-        ? null
-        : unlike(object, mongod.options, machine.disk.snapshots.get(record.id)?.userConfig);
+  for (const part of partsOf(object)) {
+    const why = partDiffers(world, object, part);
+    if (why !== null) return why;
+  }
+  const sharded = specOf(object).type === 'ShardedCluster' ? shardsDiffer(world, object) : null;
+  if (sharded !== null) return sharded;
+  // A user that a person dropped is not missed: only system users are looked after (A5.4).
+  const users = primaryOf(world, userSetOf(object))?.data.users ?? new Map();
+  return storm.meddled.has('dropAppUser') ? null : userDiffers(world, object, users);
+}
+
+function partDiffers(world: World, object: StoredObject, part: Part): string | null {
+  const members = membersOf(world, part);
+  const [healthy, wanted] = [healthyIn(world, part), membersWantedIn(object, part)];
+  const name = part.split('/')[1];
+  const isSet = part !== routersOf(object);
+  if (healthy !== wanted || (isSet && primaryOf(world, part) === null))
+    return `${healthy} of ${wanted} members of ${name} are healthy`;
+  if (members.length !== wanted) return `${members.length} runtimes of ${name} exist for ${wanted} members`;
+  const rows = primaryOf(world, part)?.machine.config?.members.length ?? 0;
+  if (isSet && rows !== wanted) return `the configuration of ${name} has ${rows} members`;
+  for (const { mongod, router, machine, record } of members) {
+    const process = mongod ?? router;
+    const config = machine.disk.snapshots.get(record.id)?.userConfig;
+    const what = process === null ? null : unlike(object, isSet, process.options, config);
     if (what !== null) return `${record.hostname} ${what}`;
   }
-  // A user that a person dropped is not missed: only system users are looked after (A5.4).
-  return storm.meddled.has('dropAppUser') ? null : userDiffers(world, object, primary.data.users);
+  return null;
 }
 
 function unlike(
   object: StoredObject,
+  isSet: boolean,
   runs: { readonly version: string; readonly tlsMode: string },
   config: Readonly<Record<string, unknown>> | undefined,
 ): string | null {
@@ -39,8 +64,27 @@ function unlike(
   const threshold = (from: unknown): unknown =>
     (from as { operationProfiling?: { slowOpThresholdMs?: unknown } } | undefined)?.operationProfiling
       ?.slowOpThresholdMs;
-  const [is, ought] = [threshold(config), threshold(spec.additionalMongodConfig)];
+  const own = spec.type === 'ShardedCluster' && !isSet ? spec.mongos : spec;
+  const [is, ought] = [threshold(config), threshold(own.additionalMongodConfig)];
   return is === ought ? null : `has slowOpThresholdMs ${is}, not ${ought}`;
+}
+
+/** A5.3, A6.5: every shard is registered, and shares the cluster's compatibility version; routers know the config servers. */
+function shardsDiffer(world: World, object: StoredObject): string | null {
+  const config = primaryOf(world, userSetOf(object));
+  const known = [...(config?.data.shards.keys() ?? [])].sort();
+  const shards = setsOf(object).slice(1);
+  const wanted = shards.map((shard) => shard.split('/')[1] as string).sort();
+  if (known.join() !== wanted.join()) return `its shards are ${known.join(', ')}, not ${wanted.join(', ')}`;
+  const apart = shards.find((shard) => primaryOf(world, shard)?.data.fcv !== config?.data.fcv);
+  if (apart !== undefined) return `${apart} has another compatibility version than ${config?.data.fcv}`;
+  const servers = configOf(world, userSetOf(object))?.members.map(({ host }) => host) ?? [];
+  for (const { router, record } of membersOf(world, routersOf(object))) {
+    const told = (router?.options.configServers.split('/')[1] ?? '').split(',').sort().join();
+    if (told !== servers.toSorted().join())
+      return `${record.hostname} was started with ${told}, not ${servers}`;
+  }
+  return null;
 }
 
 /** Users that are called Ready are in the database with their roles; those whose documents are gone are not. */

@@ -2,10 +2,13 @@
 import { parentPort } from 'node:worker_threads';
 import { MUTANTS } from './mutants/index.ts';
 import { runSeed } from './run.ts';
+import type { ScenarioKind } from './scenario.ts';
 
 /** What is to be played. */
 export interface Order {
   readonly seed: number;
+  /** Left out: what the seed itself says. */
+  readonly kind?: ScenarioKind;
   /** Name of the bug to plant; null: none. */
   readonly mutant: string | null;
 }
@@ -22,9 +25,12 @@ export interface Played {
   readonly words: readonly string[];
 }
 
-async function play({ seed, mutant }: Order): Promise<Played> {
+async function play({ seed, kind, mutant }: Order): Promise<Played> {
   const planted = MUTANTS.find(({ name }) => name === mutant);
-  const result = await runSeed(seed, planted === undefined ? {} : { mutation: planted.make() });
+  const result = await runSeed(seed, {
+    ...(kind === undefined ? {} : { kind }),
+    ...(planted === undefined ? {} : { mutation: planted.make() }),
+  });
   const { digest, millis, events, blocks, words } = result;
   const broken = result.violation;
   const violation = broken === null ? null : { invariant: broken.invariant, message: broken.message };

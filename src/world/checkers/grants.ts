@@ -7,7 +7,7 @@
  */
 import { disruptionsOf } from '../../clusters/index.ts';
 import { type Checker, stopIsAskedFor } from '../stage.ts';
-import { quorumOf } from '../truth.ts';
+import { groupOf, quorumOf } from '../truth.ts';
 
 export const grants: Checker = (stage) => ({
   born: (plane, provider) => {
@@ -24,10 +24,13 @@ export const grants: Checker = (stage) => ({
           'S13',
           `${plane.name} sends ${step.kind} in ${name} without a grant for ${without.member}`,
         );
-      const voters = quorumOf(world, uid)?.voters.length ?? 0;
-      const spare = Math.max(1, voters - (Math.floor(voters / 2) + 1));
-      if (down.length > 0 && held.length > spare && !stopIsAskedFor(stage, uid))
-        world.narrator.fail('S13', `${held.length} of ${voters} voters of ${name} are granted at once`);
+      for (const part of new Set(down.map(({ member }) => `${uid}/${groupOf(member)}`))) {
+        const own = held.filter((node) => groupOf(node) === part);
+        const voters = quorumOf(world, part)?.voters.length ?? 0;
+        const spare = Math.max(1, voters - (Math.floor(voters / 2) + 1));
+        if (own.length > spare && !stopIsAskedFor(stage, part))
+          world.narrator.fail('S13', `${own.length} of ${voters} voters of ${name} are granted at once`);
+      }
       return perform(step, subject, context);
     };
   },

@@ -1,5 +1,6 @@
 /** All invariants that are watched, each in a file of its own. */
 import type { Checker } from '../stage.ts';
+import { balancer } from './balancer.ts';
 import { canary } from './canary.ts';
 import { credentials } from './credentials.ts';
 import { epochs } from './epochs.ts';
@@ -11,9 +12,11 @@ import { majority } from './majority.ts';
 import { once } from './once.ts';
 import { oneAtATime } from './oneAtATime.ts';
 import { operations } from './operations.ts';
+import { order } from './order.ts';
 import { primaryLast } from './primaryLast.ts';
 import { ready } from './ready.ts';
 import { reconfigs } from './reconfigs.ts';
+import { sharding } from './sharding.ts';
 import { versions } from './versions.ts';
 import { volumes } from './volumes.ts';
 import { waits } from './waits.ts';
@@ -33,9 +36,12 @@ export const CHECKERS: Readonly<Record<string, Checker>> = {
   S11: handsOff,
   S12: credentials,
   S13: grants,
+  S14: balancer,
   S15: ready,
   S16: intents,
   L3: waits,
+  'A5.3': sharding,
+  'A8.2': order,
   A13: operations,
   WRITES: writes,
 };

@@ -5,7 +5,16 @@
 import type { StoredObject } from '../../engine/ports.ts';
 import { type Operation, seriesOf } from '../../model/index.ts';
 import type { Checker } from '../stage.ts';
-import { clusterNamed, configOf, membersOf, objectsOf, primaryOf, type TrueMember } from '../truth.ts';
+import {
+  clusterNamed,
+  configOf,
+  membersOf,
+  objectsOf,
+  primaryOf,
+  setsOf,
+  type TrueMember,
+  userSetOf,
+} from '../truth.ts';
 import type { World } from '../world.ts';
 
 type State = NonNullable<NonNullable<Operation['status']>['state']>;
@@ -26,7 +35,7 @@ export const operations: Checker = ({ world, storm }) => {
       const { uid, name } = operation.metadata;
       const target = clusterOf(world, operation);
       if (target === null) continue;
-      if (!before.has(uid)) before.set(uid, remember(world, target.metadata.uid));
+      if (!before.has(uid)) before.set(uid, remember(world, target));
       const state = (operation.status as Operation['status'])?.state;
       const known = ended.get(uid);
       if (known !== undefined && state !== known)
@@ -45,13 +54,13 @@ function clusterOf(world: World, operation: StoredObject): StoredObject | null {
   return clusterNamed(world, (operation.spec as Operation['spec']).mongodbResourceRef.name);
 }
 
-function remember(world: World, uid: string): Before {
-  const members = membersOf(world, uid);
+function remember(world: World, target: StoredObject): Before {
+  const members = membersOf(world, target.metadata.uid);
   const named = <T>(value: (member: TrueMember) => T): ReadonlyMap<string, T> =>
     new Map(members.map((member) => [member.record.owner?.member ?? '', value(member)]));
-  const users = primaryOf(world, uid)?.data.users.values() ?? [];
+  const users = primaryOf(world, userSetOf(target))?.data.users.values() ?? [];
   return {
-    processes: named(({ mongod }) => mongod),
+    processes: named(({ mongod, router }) => mongod ?? router),
     places: named(({ machine }) => machine.name),
     passwords: new Map([...users].map(({ name, password }) => [name, password])),
   };
@@ -60,14 +69,17 @@ function remember(world: World, uid: string): Before {
 /** Why an operation that is called Succeeded is not so; null: it is, as far as can be seen. */
 function untrue(world: World, operation: StoredObject, before: Before): string | null {
   const spec = operation.spec as Operation['spec'];
-  const uid = clusterOf(world, operation)?.metadata.uid ?? '';
-  const members = membersOf(world, uid);
+  const target = clusterOf(world, operation);
+  if (target === null) return null;
+  const members = membersOf(world, target.metadata.uid);
+  const sets = setsOf(target);
   switch (spec.type) {
     case 'Restart': {
-      const idle = members.find(({ record, mongod }) => {
+      const idle = members.find(({ record, mongod, router }) => {
         const name = record.owner?.member ?? '';
         const asked = spec.members.length === 0 || spec.members.includes(name);
-        return asked && mongod !== null && before.processes.get(name) === mongod;
+        const process = mongod ?? router;
+        return asked && process !== null && before.processes.get(name) === process;
       });
       return idle === undefined ? null : `${idle.record.hostname} was not restarted`;
     }
@@ -76,12 +88,12 @@ function untrue(world: World, operation: StoredObject, before: Before): string |
       const place = before.places.get(spec.member);
       const old = members.find(({ record }) => record.owner?.member === spec.member);
       const address = old === undefined ? '' : `${old.record.address}:${old.record.port}`;
-      const inSet = configOf(world, uid)?.members.some(({ host }) => host === address);
+      const inSet = sets.some((set) => configOf(world, set)?.members.some(({ host }) => host === address));
       if (inSet) return `${spec.member} is still a member, on ${place}`;
       return null;
     }
     case 'RotateUsers': {
-      const users = primaryOf(world, uid)?.data.users;
+      const users = primaryOf(world, userSetOf(target))?.data.users;
       const same = [...before.passwords].find(
         ([name, password]) =>
           /^admin\.(userAdmin|clusterAdmin|clusterMonitor|backup)$/.test(name) &&
@@ -92,15 +104,17 @@ function untrue(world: World, operation: StoredObject, before: Before): string |
       return same === undefined ? null : `${same[0]} has the password it had`;
     }
     case 'RaiseFCV': {
-      const primary = primaryOf(world, uid);
-      if (primary === null || spec.version !== undefined) return null;
-      const own = seriesOf(primary.options.version);
-      return primary.data.fcv === own
-        ? null
-        : `${primary.host} of series ${own} has compatibility version ${primary.data.fcv}`;
+      for (const set of sets) {
+        const primary = primaryOf(world, set);
+        if (primary === null || spec.version !== undefined) continue;
+        const own = seriesOf(primary.options.version);
+        if (primary.data.fcv !== own)
+          return `${primary.host} of series ${own} has compatibility version ${primary.data.fcv}`;
+      }
+      return null;
     }
     case 'Suspend':
-      return members.some(({ mongod }) => mongod !== null) ? 'members still run' : null;
+      return members.some(({ mongod, router }) => (mongod ?? router) !== null) ? 'members still run' : null;
     default:
       return null;
   }

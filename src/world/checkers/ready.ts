@@ -5,8 +5,19 @@
  * machine is given the time after which its silence is noticed.
  */
 import { type Millis, SECOND } from '../../base/units.ts';
+import type { StoredObject } from '../../engine/ports.ts';
 import type { Checker } from '../stage.ts';
-import { isHealthy, membersOf, membersWanted, objectsOf, primaryOf, specOf, statusOf } from '../truth.ts';
+import {
+  healthyIn,
+  membersWantedIn,
+  objectsOf,
+  partsOf,
+  primaryOf,
+  routersOf,
+  specOf,
+  statusOf,
+} from '../truth.ts';
+import type { World } from '../world.ts';
 
 /** Silence is noticed within 45 s, and a pass comes at the latest 30 s later. */
 const NOTICED: Millis = 90 * SECOND;
@@ -40,19 +51,24 @@ export const ready: Checker = ({ world }) => {
         const status = statusOf(object);
         const { uid, name, generation } = object.metadata;
         const claims = status?.phase === 'Ready' && status.observedGeneration === generation;
-        const wanted = membersWanted(object);
-        const primary = primaryOf(world, uid);
-        const healthy = membersOf(world, uid).filter(({ mongod }) => isHealthy(mongod, primary)).length;
-        const paused = specOf(object).paused;
-        if (!claims || paused || (healthy === wanted && primary !== null)) badSince.delete(uid);
+        const sick = claims ? sickPart(world, object) : null;
+        if (sick === null || specOf(object).paused) badSince.delete(uid);
         else if (!badSince.has(uid)) badSince.set(uid, now);
         const since = badSince.get(uid);
         if (since !== undefined && now - since > NOTICED && world.planes.some((p) => p.alive))
-          world.narrator.fail(
-            'S15',
-            `${name} is called Ready though ${healthy} of ${wanted} members are healthy`,
-          );
+          world.narrator.fail('S15', `${name} is called Ready though ${sick}`);
       }
     },
   };
 };
+
+/** What is not well of it; null: all of it is. */
+function sickPart(world: World, object: StoredObject): string | null {
+  for (const part of partsOf(object)) {
+    const [healthy, wanted] = [healthyIn(world, part), membersWantedIn(object, part)];
+    const led = part === routersOf(object) || primaryOf(world, part) !== null;
+    if (healthy !== wanted || !led)
+      return `${healthy} of ${wanted} members of ${part.split('/')[1]} are healthy`;
+  }
+  return null;
+}

@@ -3,10 +3,10 @@
  * policy says delete, and the deletion was asked for; the default is to keep.
  */
 import type { Checker } from '../stage.ts';
-import { clusterByUid, configOf } from '../truth.ts';
+import { clusterByUid, configOf, partOf } from '../truth.ts';
 
 /** Wishes after which a member goes and its volume with it. */
-const LEAVES = new Set(['members', 'Replace', 'Move']);
+const LEAVES = new Set(['members', 'counts', 'Replace', 'Move']);
 
 export const volumes: Checker = ({ world, people }) => {
   /** Where each volume's member was reached when it last had a runtime. */
@@ -32,7 +32,7 @@ export const volumes: Checker = ({ world, people }) => {
       const object = clusterByUid(world, clusterUid);
       // An object that is gone was deleted: its operations may still run on a machine that was away.
       if (object === null || object.metadata.deletionTimestamp !== null) return;
-      const config = configOf(world, clusterUid);
+      const config = configOf(world, partOf(volume.owner));
       const address = addresses.get(`${machine.name}/${volumeId}`);
       // A name that another member has by now says nothing about this one.
       const taken = [...machine.disk.services.values()].some((s) => `${s.address}:${s.port}` === address);

@@ -9,7 +9,7 @@ export const writes: Checker = ({ world, clients }) => ({
   end: () => {
     for (const object of objectsOf(world, 'MongoDB')) {
       if (object.metadata.deletionTimestamp !== null) continue;
-      const lost = clients.get(object.metadata.name)?.lost(object.metadata.uid) ?? [];
+      const lost = clients.get(object.metadata.name)?.lost(object) ?? [];
       if (lost.length > 0)
         world.narrator.fail(
           'WRITES',

@@ -1,0 +1,138 @@
+/**
+ * S14: What we stop we start again (balancer, PITR, changed votes), also after failures.
+ *
+ * Of the balancer the world sees three things. No voter of a sharded cluster is restarted while it may move chunks or still
+ * does (A8.3). Once all is settled it is as people last wanted it, whatever was stopped for our own changes in between. And
+ * what a person switched off by hand stays off, as far as anybody could know: while it rests because of us, a second "off" by
+ * another hand cannot be told from our own, and an answer that was lost leaves open what it was before.
+ */
+import { type Millis, SECOND } from '../../base/units.ts';
+import type { State } from '../../clusters/index.ts';
+import type { StoredObject } from '../../engine/ports.ts';
+import type { Operation } from '../../model/index.ts';
+import type { Mongod } from '../mongod.ts';
+import { type Checker, type Stage, stopIsAskedFor } from '../stage.ts';
+import {
+  clusterByUid,
+  clusterNamed,
+  configOf,
+  objectsOf,
+  partOf,
+  primaryOf,
+  specOf,
+  statusOf,
+  userSetOf,
+} from '../truth.ts';
+import type { World } from '../world.ts';
+
+/** What a router told may be that old when a change begins. */
+const READING: Millis = 45 * SECOND;
+
+/** One cluster's balancer as it ought to be. */
+interface Wanted {
+  /** As people last wanted it; null: nobody can say. */
+  on: boolean | null;
+  /** It rests because of us since then; null: it does not. */
+  restsSince: Millis | null;
+  /** When a person last switched it by hand. */
+  handAt: Millis;
+}
+
+export const balancer: Checker = (stage) => {
+  const { world, storm } = stage;
+  const all = new Map<string, Wanted>();
+  const told = new Set<string>();
+  let hands = 0;
+  const of = (uid: string): Wanted => {
+    const known = all.get(uid) ?? { on: true, restsSince: null, handAt: Number.NEGATIVE_INFINITY };
+    all.set(uid, known);
+    return known;
+  };
+  const listen = (): void => {
+    for (; hands < storm.hands.length; hands++) {
+      const { uid, on, at } = storm.hands[hands] as (typeof storm.hands)[number];
+      const wanted = of(uid);
+      wanted.on = on || wanted.restsSince === null ? on : null;
+      wanted.handAt = at;
+    }
+    for (const operation of objectsOf(world, 'Operation')) hear(world, operation, told, of);
+  };
+  return {
+    committed: (_, { state }) => {
+      const record = state?.value as State | null | undefined;
+      if (state === undefined || record == null) return;
+      listen();
+      const wanted = of(state.uid);
+      if (record.balancer == null) wanted.restsSince = null;
+      else if (wanted.restsSince === null) {
+        wanted.restsSince = world.timeline.now;
+        const fresh = world.timeline.now - wanted.handAt < READING;
+        if (fresh && losesAnswers(stage)) wanted.on = null;
+      }
+    },
+    second: listen,
+    deed: (machine, deed) => {
+      if (deed.kind !== 'stop' || deed.why !== 'restart' || deed.record?.owner == null) return;
+      listen();
+      const { owner } = deed.record;
+      const object = clusterByUid(world, owner.clusterUid);
+      const config = object === null ? null : shardedConfig(world, object);
+      const { process } = deed.run;
+      if (config === null || process.kind === 'router' || process.phase !== 'listening') return;
+      const row = configOf(world, partOf(owner))?.members.find(({ host }) => host === process.host);
+      if (row === undefined || row.votes === 0 || stopIsAskedForDown(stage, owner.clusterUid)) return;
+      const byHand = of(owner.clusterUid).handAt >= (of(owner.clusterUid).restsSince ?? 0);
+      const moves = config.movesChunkUntil > world.timeline.now;
+      if ((config.data.balancerOn && !byHand) || moves)
+        world.narrator.fail(
+          'S14',
+          `${machine.name} restarts ${owner.member} while ${moves ? 'a chunk moves' : 'the balancer runs'}`,
+        );
+    },
+    end: () => {
+      listen();
+      for (const object of objectsOf(world, 'MongoDB')) judge(world, object, of(object.metadata.uid));
+    },
+  };
+};
+
+/** A deletion or suspension takes everything down, chunks on their way or not. */
+function stopIsAskedForDown(stage: Stage, uid: string): boolean {
+  const object = clusterByUid(stage.world, uid);
+  if (object === null || object.metadata.deletionTimestamp !== null || specOf(object).suspend) return true;
+  return stage.downAsked.has(uid) && stopIsAskedFor(stage, uid);
+}
+
+/** Answers get lost here, or control planes die before they have written them down. */
+const losesAnswers = ({ scenario: { rates, faults } }: Stage): boolean =>
+  rates.answerLost + rates.requestLost + rates.shardingLost + rates.shardingDeaths + rates.deaths > 0 ||
+  rates.storeAnswerLost > 0 ||
+  faults.length > 0;
+
+/** What an operation that ended says about the balancer. */
+function hear(world: World, operation: StoredObject, told: Set<string>, of: (uid: string) => Wanted): void {
+  const { type, mongodbResourceRef } = operation.spec as Operation['spec'];
+  if (type !== 'StartBalancer' && type !== 'StopBalancer') return;
+  const state = (operation.status as Operation['status'])?.state;
+  const uid = clusterNamed(world, mongodbResourceRef.name)?.metadata.uid;
+  if (uid === undefined || state === undefined || told.has(operation.metadata.uid)) return;
+  if (state === 'Succeeded') of(uid).on = type === 'StartBalancer';
+  // It may have been sent before it was called off.
+  else if (state === 'Cancelled' || state === 'Running') of(uid).on = null;
+  if (state !== 'Running' && state !== 'Waiting') told.add(operation.metadata.uid);
+}
+
+/** The primary of a sharded cluster's config servers; null: there is none, or no shard yet. */
+function shardedConfig(world: World, object: StoredObject): Mongod | null {
+  if (specOf(object).type !== 'ShardedCluster') return null;
+  const config = primaryOf(world, userSetOf(object));
+  return config === null || config.data.shards.size === 0 ? null : config;
+}
+
+function judge(world: World, object: StoredObject, wanted: Wanted): void {
+  const config = shardedConfig(world, object);
+  if (config === null || wanted.on === null || statusOf(object)?.phase !== 'Ready') return;
+  if (config.data.balancerOn === wanted.on) return;
+  const [is, ought] = [config.data.balancerOn, wanted.on].map((on) => (on ? 'on' : 'off'));
+  world.narrator.fail('S14', `the balancer of ${object.metadata.name} is ${is} and was ${ought}`);
+}
