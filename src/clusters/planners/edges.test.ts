@@ -259,12 +259,16 @@ test('A13.4 S12 system users are not made equal to passwords that are about to b
 // ── deletion ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 test('DEL-06 S4 nothing is forgotten while an import may still make something', () => {
-  const want = { ...desired(), deleting: { keepVolumes: false } };
   const placement = { host: 'db1', address: 'db1', port: 27017, portFixed: true };
-  const importing = startStep(initialState(want), { kind: 'import', member: 'orders-0', placement }, 'i', 0);
-  const o = observed({ services: [] });
-  expect(plan(o, want, importing, 1).act).toBeNull();
-  expect(plan(o, want, { ...importing, pending: [] }, 1).act?.steps).toEqual([{ kind: 'deleteSecrets' }]);
+  const step = { kind: 'import', member: 'orders-0', placement } as const;
+  for (const keepVolumes of [false, true]) {
+    const want = { ...desired(), deleting: { keepVolumes } };
+    const importing = startStep(initialState(want), step, 'i', 0);
+    const o = observed({ services: [] });
+    expect(plan(o, want, importing, 1).act).toBeNull();
+    const next = keepVolumes ? 'forget' : 'deleteSecrets';
+    expect(plan(o, want, { ...importing, pending: [] }, 1).act?.steps).toEqual([{ kind: next }]);
+  }
 });
 
 // ── failures ───────────────────────────────────────────────────────────────────────────────────────────────────────
