@@ -70,25 +70,17 @@ export const partsOf = (object: StoredObject): readonly Part[] =>
 /** The set that keeps a cluster's users: its only one, or the config servers. */
 export const userSetOf = (object: StoredObject): Part => setsOf(object)[0] as Part;
 
+/** Sets that belong to a cluster by now: a shard does once it is registered. */
+export function belongingSets(world: World, object: StoredObject): readonly Part[] {
+  const [first, ...shards] = setsOf(object);
+  if (shards.length === 0) return [first as Part];
+  const known = primaryOf(world, first as Part)?.data.shards;
+  return [first as Part, ...shards.filter((shard) => known?.has(shard.split('/')[1] as string))];
+}
+
 /** Routers of a cluster; none of a replica set. */
 export const routersOf = (object: StoredObject): Part =>
   `${object.metadata.uid}/${object.metadata.name}-mongos`;
-
-/** All database processes of each cluster, by its uid. */
-export function runningByCluster(world: World): ReadonlyMap<string, readonly Mongod[]> {
-  const found = new Map<string, Mongod[]>();
-  for (const { disk, runs } of world.machines.values()) {
-    for (const [id, run] of runs) {
-      const uid = disk.services.get(id)?.owner?.clusterUid;
-      const mongod = mongodOf(run);
-      if (uid === undefined || mongod === null) continue;
-      const list = found.get(uid);
-      if (list === undefined) found.set(uid, [mongod]);
-      else list.push(mongod);
-    }
-  }
-  return found;
-}
 
 /** The newest configuration any member of the set has. */
 export function configOf(world: World, set: Part): ReplicaSetConfig | null {

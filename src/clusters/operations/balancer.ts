@@ -12,7 +12,8 @@ const modeOf = (scene: Scene): 'full' | 'off' | null =>
  */
 const balancer = (enabled: boolean): OperationRule => ({
   refuse: ({ desired }) => (desired.sharded === null ? 'only a sharded cluster has a balancer' : null),
-  waitFor: () => null,
+  // What it was before is about to be brought back; a switch in between would be undone by that (S14).
+  waitFor: ({ state }) => (state.balancer === null ? null : 'the balancer rests while members are worked on'),
   begin: ({ state }) => ({ begun: { members: [], work: { kind: 'SwitchBalancer', enabled } }, state }),
   progress: (scene) => {
     const over = modeOf(scene) === (enabled ? 'full' : 'off');

@@ -5,26 +5,16 @@
  * accepts, before, while and after passwords change (A13.4). In a sharded cluster a pair may be of two sets, or a router and
  * a member: all that belong to it by now.
  */
-import type { StoredObject } from '../../engine/ports.ts';
 import { type Mongod, speaks } from '../mongod.ts';
 import type { Router } from '../router.ts';
 import type { Checker } from '../stage.ts';
-import {
-  configOf,
-  membersOf,
-  objectsOf,
-  type Part,
-  primaryOf,
-  routersOf,
-  setsOf,
-  userSetOf,
-} from '../truth.ts';
+import { belongingSets, configOf, membersOf, objectsOf, type Part, primaryOf, routersOf } from '../truth.ts';
 import type { World } from '../world.ts';
 
 export const credentials: Checker = ({ world }) => ({
   second: () => {
     for (const object of objectsOf(world, 'MongoDB')) {
-      const sets = belonging(world, object);
+      const sets = belongingSets(world, object);
       for (const set of sets) agentsAreLetIn(world, set);
       const running: (Mongod | Router)[] = sets.flatMap((set) => membersInSet(world, set));
       for (const { router } of membersOf(world, routersOf(object)))
@@ -33,14 +23,6 @@ export const credentials: Checker = ({ world }) => ({
     }
   },
 });
-
-/** Sets that belong to the cluster by now: a shard does once it is registered. */
-function belonging(world: World, object: StoredObject): readonly Part[] {
-  const [first, ...shards] = setsOf(object);
-  const known = primaryOf(world, userSetOf(object))?.data.shards;
-  const registered = shards.filter((shard) => known?.has(shard.split('/')[1] as string));
-  return [first as Part, ...registered];
-}
 
 function membersInSet(world: World, set: Part): readonly Mongod[] {
   const config = configOf(world, set);
