@@ -249,6 +249,23 @@ test('C1 a document that was applied is decided on; deleting it gives everything
   });
 });
 
+test('C1.5 S10 a task whose maker got no answer is refreshed, or dropped, before anybody has decided on it', async () => {
+  const { another, store } = stage();
+  const authority = await another();
+  const document = async (name: string): Promise<void> => {
+    const groups = [{ actions: [{ type: 'lock', scope: { host: 'h0' }, duration: '5m' }] }];
+    const spec = { mode: 'strong', priority: 0, owner: 'eve', reason: '', maxInFlight: 0, groups };
+    await store.create({ kind: 'MaintenanceTask', namespace: 'default', name, spec });
+  };
+  await document('lost');
+  expect((await authority.create(task('lost', ['h1']), undefined)).issues[0]).toContain('already exists');
+  expect(states(await authority.refresh('lost'))).toEqual(['h0 PERFORMED']);
+  await document('unwanted');
+  expect((await authority.drop('unwanted')).status).toBe('SUCCESS');
+  expect(await store.get({ kind: 'MaintenanceTask', namespace: 'default', name: 'unwanted' })).toBeNull();
+  expect((await authority.drop('unwanted')).status).toBe('BAD_REQUEST');
+});
+
 test('MNT-01 S16 force is recorded with who and why', async () => {
   const { another, store } = stage();
   const authority = await another();

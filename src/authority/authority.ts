@@ -112,6 +112,10 @@ export class Authority {
     let place: TaskPlace | null = null;
     try {
       return await this.#transact(async (desk, now) => {
+        // Made by us a moment ago, and decided on by another control plane meanwhile.
+        const ours = desk.task(uid);
+        if (place !== null && ours !== undefined && this.#places.get(ours.id)?.uid === place.uid)
+          return getTask(desk, uid, now);
         const reply = createTask(desk, spec, now, options);
         if (reply.entry === null) return reply;
         // The object is made before the decision is written, empty: whoever sees it first decides on it, and once only.
@@ -147,11 +151,20 @@ export class Authority {
       const keeps = entry !== undefined && waitsForHandOver(entry) && isHandingOver(desk, entry, now);
       if (keeps) return { ...getTask(desk, uid, now), retryAfter: now + HAND_OVER_TAKES };
       return refreshTask(desk, uid, now);
-    });
+    }).then((reply) => this.#orUndecided(uid, reply));
   }
 
   get(uid: string): Promise<TaskReply> {
-    return this.#transact((desk, now) => getTask(desk, uid, now));
+    return this.#transact((desk, now) => getTask(desk, uid, now)).then((reply) =>
+      this.#orUndecided(uid, reply),
+    );
+  }
+
+  /** One that is not known may be a document nobody has decided on yet: whoever made it got no answer. */
+  async #orUndecided(uid: string, reply: TaskReply): Promise<TaskReply> {
+    const object = reply.entry === null ? await this.#ledger.undecided(uid) : null;
+    if (object === null) return reply;
+    return (await this.adopt(object)) ?? this.#transact((desk, now) => getTask(desk, uid, now));
   }
 
   /** Of one owner, or of all when it is empty. The engine's own holds are no tasks. */
@@ -162,7 +175,11 @@ export class Authority {
   }
 
   async drop(uid: string, options: TaskOptions = {}): Promise<TaskReply> {
-    return this.#transact((desk, now) => dropTask(desk, uid, now, options));
+    const reply = await this.#transact((desk, now) => dropTask(desk, uid, now, options));
+    const object = reply.status === 'SUCCESS' ? null : await this.#ledger.undecided(uid);
+    if (object === null) return reply;
+    await this.#ledger.remove(taskKey(object.metadata.name));
+    return { ...reply, status: 'SUCCESS', issues: [] };
   }
 
   complete(ids: readonly string[]): Promise<CompleteReply> {

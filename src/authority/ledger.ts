@@ -107,6 +107,13 @@ export class Ledger {
     return objects;
   }
 
+  /** A task of this identity that nobody has decided on yet; null: there is none. */
+  async undecided(uid: string): Promise<StoredObject | null> {
+    const isIt = ({ metadata, spec, status }: StoredObject): boolean =>
+      status === null && ((spec as TaskDocument).uid ?? metadata.name) === uid;
+    return (await this.#tasks()).find(isIt) ?? null;
+  }
+
   /** Writes a decision. `StateConflict`: somebody else decided meanwhile, nothing was written. */
   async commit(
     book: Book,

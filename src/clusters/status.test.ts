@@ -144,3 +144,12 @@ test('members that end with their set’s deletion are no warning', () => {
   const events = eventsFor(good, { ...bad, phase: 'Deleting' }, 0);
   expect(events.filter((e) => e.type === 'Warning')).toEqual([]);
 });
+
+test('C5.3 votes are told of members nobody reports too, as the newest configuration anybody shows has them', () => {
+  const alone = of(seen(state, d, [null, 'SECONDARY', null]));
+  expect(alone.members.map(({ health, votes }) => [health, votes])).toEqual([
+    ['unknown', 1],
+    ['healthy', 1],
+    ['unknown', 1],
+  ]);
+});

@@ -9,6 +9,7 @@ import type {
 import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
 import type { Decision, Plan } from './decisions.ts';
+import type { ConfigMember, ReplSetConfig } from './facts.ts';
 import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
@@ -327,7 +328,7 @@ function memberStatus(
   { desired, state, plan }: StatusInput,
 ): MemberStatus {
   const { member, database, facts } = view;
-  const row = configRowOf(view, all) ?? database?.config?.members.find((m) => m.host === memberHost(member));
+  const row = configRowOf(view, all) ?? shownRow(view, all);
   const lag = lagOf(view, all);
   const health: MemberHealth = facts === null ? 'unknown' : isHealthy(view, all) ? 'healthy' : 'unhealthy';
   const shown =
@@ -364,6 +365,18 @@ function memberStatus(
       ? { lastSeen: new Date(view.observed.observedAt).toISOString() }
       : {}),
   };
+}
+
+/** Without a primary: its row in the newest configuration that any member of its set shows. */
+function shownRow({ member }: MemberView, all: readonly MemberView[]): ConfigMember | undefined {
+  const configs = all
+    .filter((v) => v.member.replicaSet === member.replicaSet)
+    .flatMap((v) => v.database?.config ?? []);
+  const newest = configs.reduce<ReplSetConfig | undefined>(
+    (best, config) => (best === undefined || config.version > best.version ? config : best),
+    undefined,
+  );
+  return newest?.members.find((m) => m.host === memberHost(member));
 }
 
 function memberMessage(view: MemberView, plan: Plan): string | null {

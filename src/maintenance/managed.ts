@@ -15,6 +15,9 @@ export interface ManagedDatabase {
 /** Members that hold or will hold no data yet, and such whose runtime was removed on purpose. */
 const NOT_THERE: ReadonlySet<string> = new Set(['planned', 'suspended']);
 
+/** Members that the set counted on; nothing else is known of those that nobody reports. */
+const SERVES: ReadonlySet<string> = new Set(['active', 'reloading', 'upgrading']);
+
 /**
  * The part of the fleet one database makes up. `hostUp` says whether a host's agent is heard; behind one that is not,
  * nothing is known, and unknown counts as down (C5.3).
@@ -83,8 +86,9 @@ function setsOf(database: ManagedDatabase, members: readonly MemberStatus[]): re
   const keyOf = (set: string): string => `${namespace}/${set}`;
   const config = [...bySet].find(([, of]) => of[0]?.role === 'config')?.[0];
   return [...bySet].map(([set, of]): ReplicaSetSpec => {
-    // Who is not in the set's configuration has no vote yet; if nobody is known to have one, everybody counts.
-    const unlisted = of.some((m) => m.votes !== undefined) ? 0 : 1;
+    // Who is not in the set's configuration has no vote yet. Where that is not known, whoever ever served counts (C5.3).
+    const unlisted = (m: MemberStatus): number =>
+      of.every((other) => other.votes === undefined) || SERVES.has(m.stage ?? '') ? 1 : 0;
     const role = of[0]?.role === 'config' ? 'config' : of[0]?.role === 'shard' ? 'shard' : 'replicaSet';
     return {
       key: keyOf(set),
@@ -94,7 +98,7 @@ function setsOf(database: ManagedDatabase, members: readonly MemberStatus[]): re
       ...(spec.paused ? { paused: true } : {}),
       members: of.map((m) => ({
         node: memberKey(namespace, m.name),
-        votes: (m.votes ?? unlisted) === 0 ? 0 : 1,
+        votes: (m.votes ?? unlisted(m)) === 0 ? 0 : 1,
         priority: m.priority ?? 1,
         data: m.state !== 'ARBITER',
       })),
