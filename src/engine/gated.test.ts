@@ -17,6 +17,7 @@ async function scene(
   hooks: ToyHooks = {},
   duration = LONG,
   takes: (box: string) => readonly string[] = (box) => [box],
+  together = false,
 ) {
   const clock = new ManualClock();
   const store = openMemoryStore({ clock, makeUid: () => 'uid-1' });
@@ -61,8 +62,15 @@ async function scene(
   });
   const world = new ToyWorld();
   const down = new Set<string>();
-  const provider = {
-    ...toyProvider(world, hooks),
+  const toy = toyProvider(world, hooks);
+  const provider: typeof toy = {
+    ...toy,
+    plan: (subject, observed, now) => {
+      const plan = toy.plan(subject, observed, now);
+      if (!together || plan.act?.steps[0]?.kind !== 'open') return plan;
+      const shut = subject.desired.boxes.filter((box) => !observed.open.includes(box));
+      return { ...plan, act: { ...plan.act, steps: shut.map((box) => ({ kind: 'open', box })) } };
+    },
     disruptions: (step: { kind: string; box: string }) =>
       step.kind === 'open' ? takes(step.box).map(ask) : [],
     underWay: () => [...down].map((box) => `uid-1/${box}`),
@@ -146,5 +154,22 @@ test('S14 what a process before was granted is given back by the next look, also
   held.add('uid-1/y');
   await clock.advance(40 * SECOND);
   expect([...held]).toEqual([]);
+  await engine.close();
+});
+
+test('S2 L1 of steps that are due together, who waits at the gate holds up no other', async () => {
+  const { clock, store, engine, down, opened } = await scene(
+    {},
+    LONG,
+    (box) => (box === 'z' ? [] : [box]),
+    true,
+  );
+  down.add('x');
+  await createToy(store, 'a', ['x', 'y', 'z']);
+  await clock.advance(SECOND);
+  expect(opened()).toEqual(['x', 'z']);
+  down.delete('x');
+  await clock.advance(20 * SECOND);
+  expect(opened()).toEqual(['x', 'z', 'y']);
   await engine.close();
 });

@@ -98,15 +98,40 @@ test('an older version than the one known is ignored', async () => {
   await informer.close();
 });
 
-test('a status written is no request; a spec, an annotation or a deletion is', async () => {
+test('a status written is no request; a spec, an annotation, a label or a deletion is', async () => {
   const { store, changes, informer } = await scene();
   const early = await store.get(key('early'));
   const status = [{ key: key('early'), uid: early?.metadata.uid ?? '', value: { phase: 'Ready' } }];
   await store.commit({ status });
   await store.update(key('early'), { annotations: { note: 'x' } });
+  await store.update(key('early'), { labels: { team: 'shop' } });
   await store.update(key('early'), { spec: { n: 2 }, finalizers: ['f'] });
   await store.update(key('early'), { delete: true });
   await settle();
-  expect(changes.slice(1).map(askedForMore)).toEqual([false, true, true, true]);
+  expect(changes.slice(1).map(askedForMore)).toEqual([false, true, true, true, true]);
+  await informer.close();
+});
+
+test('more objects than one page of a list are all known', async () => {
+  const clock = new ManualClock();
+  const store = openMemoryStore({ clock });
+  const name = (n: number): string => `toy-${String(n).padStart(3, '0')}`;
+  for (let n = 0; n < 501; n++)
+    await store.create({ kind: 'Toy', namespace: 'default', name: name(n), spec: {} });
+  const informer = new Informer({ store, clock, log: silentLog, kinds: ['Toy'] });
+  await informer.open();
+  expect(informer.all('Toy')).toHaveLength(501);
+  expect(informer.get(key(name(500)))).not.toBeNull();
+  await informer.close();
+});
+
+test('an object made anew under its name stays known when the end of the one before is told late', async () => {
+  const { store, informer, create } = await scene();
+  const old = await store.get(key('early'));
+  await store.update(key('early'), { delete: true });
+  const next = await create('early');
+  informer.learn(next);
+  if (old !== null) informer.forget(old);
+  expect(informer.get(key('early'))?.metadata.uid).toBe(next.metadata.uid);
   await informer.close();
 });

@@ -149,3 +149,50 @@ test('closing starts nothing more and waits for what runs', async () => {
   await closing;
   expect(started).toEqual(['a']);
 });
+
+test('L4 no more slow keys are begun at once than their lane holds', async () => {
+  const { clock, queue, started, end } = bench({ parallelism: 8, slowParallelism: 2 });
+  const slow = ['s1', 's2', 's3', 's4'];
+  for (const key of slow) queue.add(key);
+  await clock.advance(2 * SECOND);
+  const later = clock.now() + 3_600 * SECOND;
+  for (const key of slow) await end(key, later);
+  const before = started.length;
+  for (const key of slow) queue.add(key);
+  await settle();
+  expect(started.slice(before)).toEqual(['s1', 's2']);
+  await end('s1', later);
+  expect(started.slice(before)).toEqual(['s1', 's2', 's3']);
+});
+
+test('L4 a key that is quick again is in nobody’s slow lane any more', async () => {
+  const { clock, queue, started, end } = bench({ parallelism: 8, slowParallelism: 1 });
+  for (const key of ['a', 'stuck']) queue.add(key);
+  await clock.advance(2 * SECOND);
+  const later = clock.now() + 3_600 * SECOND;
+  await end('a', later);
+  await end('stuck', later);
+  queue.add('a');
+  await settle();
+  await end('a', later);
+  queue.add('stuck');
+  await settle();
+  queue.add('a');
+  await settle();
+  expect(started).toEqual(['a', 'stuck', 'a', 'stuck', 'a']);
+});
+
+test('waits after failures grow to a minute and no further', async () => {
+  const clock = new ManualClock();
+  const at: number[] = [];
+  const queue = new WorkQueue({
+    clock,
+    work: async () => {
+      at.push(clock.now() / SECOND);
+      throw new Error('store is down');
+    },
+  });
+  queue.add('a');
+  await clock.advance(400 * SECOND);
+  expect(at.slice(1, 10).map((t, i) => t - (at[i] ?? 0))).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60]);
+});
