@@ -1,140 +1,10 @@
 /** What each step asks of agents, platform and store, and what it makes of their answers. */
-import { randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { BelayError } from '../base/error.ts';
-import { DAY } from '../base/units.ts';
-import {
-  type CommandOutcome,
-  type Desired,
-  desiredFrom,
-  initialState,
-  type MemberCommand,
-  type MemberSnapshot,
-  type MemberState,
-  type OperationWork,
-  type State,
-  type Step,
-} from '../clusters/index.ts';
-import { Informer } from '../engine/informer.ts';
-import type { StoredObject } from '../engine/ports.ts';
-import { silentLog } from '../engine/testing/bench.ts';
-import { ManualClock } from '../engine/testing/clock.ts';
-import type { MongoDBSpec } from '../model/index.ts';
-import { openCertificateAuthority } from '../security/ca.ts';
-import { masterKeyFrom } from '../security/seal.ts';
-import { openSecrets } from '../security/secrets.ts';
-import { openMemoryStore } from '../store/memory.ts';
-import { Credentials } from './credentials.ts';
-import { perform } from './effects.ts';
-import type { Reading } from './observe.ts';
+import type { Step } from '../clusters/index.ts';
+import type { Platform, StoredObject } from '../engine/ports.ts';
 import { admitted, clusterKey, create, replicaSet } from './testing/rig.ts';
-import { UserSecrets } from './userObjects.ts';
-
-const FENCE = { lease: 'clusters/0', epoch: 1 };
-const DONE: CommandOutcome = { kind: 'done', result: {} };
-const refused = (kind: 'credentials' | 'transient' | 'permanent'): CommandOutcome => ({
-  kind: 'refused',
-  code: 1,
-  codeName: 'No',
-  message: 'no',
-  class: kind,
-});
-
-/** One cluster whose members are placed, agents that answer as told, and all that was said to them. */
-async function scene(
-  answer: (command: MemberCommand) => CommandOutcome | Promise<CommandOutcome> = () => DONE,
-) {
-  const clock = new ManualClock(Date.UTC(2030, 0, 1));
-  const store = openMemoryStore({ clock });
-  const secrets = await openSecrets(store, masterKeyFrom(randomBytes(32)));
-  const ca = await openCertificateAuthority(secrets, clock, { organization: 'Belay' });
-  const credentials = new Credentials(secrets, ca);
-  const informer = new Informer({ store, clock, log: silentLog, kinds: ['MongoDB', 'Operation'] });
-  const object = await create(store, 'MongoDB', 'orders', replicaSet());
-  const desired = desiredFrom({ metadata: object.metadata, spec: object.spec as MongoDBSpec });
-  const said: MemberCommand[] = [];
-  const given: MemberSnapshot[] = [];
-  /** In the order in which they came. */
-  const order: string[] = [];
-  const hooks = { publish: (): void => {} };
-  const agents = {
-    run: async (_: unknown, command: MemberCommand) => {
-      said.push(command);
-      order.push(command.kind);
-      return answer(command);
-    },
-    publish: async (_: unknown, snapshot: MemberSnapshot) => {
-      hooks.publish();
-      given.push(snapshot);
-      order.push('publish');
-    },
-  };
-  const platform = {
-    deleteVolume: async () => ({ operationId: 'gone' }),
-    deploy: async () => {
-      throw new BelayError('AgentNotConnected', 'db1 is away', { retry: 'later' });
-    },
-  };
-  const deps = {
-    agents,
-    platform,
-    store,
-    informer,
-    clock,
-    credentials,
-    userSecrets: new UserSecrets(secrets),
-    installation: 'test',
-    agentVersion: '0',
-  } as unknown as Parameters<typeof perform>[0];
-  const observed = { userObjects: [], authority: ca.authority, services: [] } as unknown as Reading;
-  await credentials.ensure(object.metadata.uid);
-  const run = (step: Step, change: Partial<{ desired: Desired; state: State; object: StoredObject }> = {}) =>
-    perform(
-      deps,
-      step,
-      { object, desired, state: placed(desired), ...change },
-      {
-        stepId: 'step',
-        fence: FENCE,
-        observed,
-      },
-    );
-  return {
-    clock,
-    store,
-    secrets,
-    ca,
-    credentials,
-    informer,
-    object,
-    desired,
-    said,
-    given,
-    order,
-    hooks,
-    run,
-  };
-}
-
-const placed = (want: Desired, change: Partial<MemberState> = {}): State => {
-  const state = initialState(want);
-  return {
-    ...state,
-    members: state.members.map((m, i) => ({
-      ...m,
-      host: `db${i + 1}`,
-      address: `db${i + 1}`,
-      port: 27017,
-      serviceId: `s${i}`,
-      volumeId: `v${i}`,
-      deployedVersion: want.version,
-      stage: 'active' as const,
-      ...change,
-    })),
-  };
-};
-const passwordOf = (command: MemberCommand | undefined): string =>
-  command !== undefined && 'as' in command ? command.as.password.reveal() : '';
+import { placed, refused, scene } from './testing/steps.ts';
 
 describe('what is asked of a database', () => {
   test('S3 S13 a primary gets time for its heir to catch up, stays away for a while, and is never forced', async () => {
@@ -196,154 +66,35 @@ describe('what answers mean', () => {
     expect((await run(step)).outcome).toMatchObject(outcome);
   });
 
-  test('A3.1 A7.1 an effect that hangs has an unknown outcome; one whose host is away was not done', async () => {
+  test('A7.1 an effect that hangs has an unknown outcome', async () => {
     const { run, clock } = await scene(() => new Promise(() => {}));
     const hanging = run(step).catch((failure: BelayError) => failure.retry);
     await clock.advance(30_000);
     expect(await hanging).toBe('unknown-outcome');
-    const deployed = await run({ kind: 'deploy', member: 'orders-0', version: '8.0.32-14' });
-    expect(deployed.outcome).toEqual({ kind: 'unknown', message: 'db1 is away' });
-  });
-});
-
-describe('rotation of system users', () => {
-  const rotation = (
-    change: Partial<Extract<OperationWork, { kind: 'RotateUsers' }>>,
-    state: State,
-  ): State => ({
-    ...state,
-    operation: {
-      uid: 'op',
-      name: 'op',
-      type: 'RotateUsers',
-      startedAt: 0,
-      members: [],
-      completed: [],
-      work: {
-        kind: 'RotateUsers',
-        users: ['userAdmin', 'clusterMonitor'],
-        staged: true,
-        begun: false,
-        sets: [],
-        kept: false,
-        ...change,
-      },
-    },
-  });
-  const USERS = ['userAdmin', 'clusterMonitor'];
-
-  test('A13.4 S12 while a password changes, the old one is tried and then the new one; other refusals are no reason to', async () => {
-    let works = '';
-    let otherwise = refused('credentials');
-    const s = await scene((command) => (passwordOf(command) === works ? DONE : otherwise));
-    const { uid } = s.object.metadata;
-    await s.credentials.stage(uid, USERS);
-    const old = (await s.credentials.login(uid)).password.reveal();
-    const next = (await s.credentials.stagedLogin(uid, 'userAdmin'))?.password.reveal() ?? '';
-    const step: Step = { kind: 'rotateUsers', replicaSet: 'orders', via: 'orders-0', users: USERS };
-    const tried = async (): Promise<readonly [string, readonly string[]]> => {
-      s.said.length = 0;
-      const { outcome } = await s.run(step);
-      return [outcome.kind, s.said.map(passwordOf)];
-    };
-    works = old;
-    expect(await tried()).toEqual(['done', [old]]);
-    const [sent] = s.said;
-    expect(sent?.kind === 'reconcileUsers' && sent.users[0]?.password?.reveal()).toBe(next);
-    works = next;
-    expect(await tried()).toEqual(['done', [old, next]]);
-    works = 'another';
-    expect(await tried()).toEqual(['failed', [old, next]]);
-    otherwise = refused('transient');
-    expect(await tried()).toEqual(['failed', [old]]);
   });
 
-  test('A13.4 S10 what was staged becomes the cluster’s, once, and nothing of it is left beside', async () => {
-    const s = await scene();
-    const { uid } = s.object.metadata;
-    await s.credentials.stage(uid, USERS);
-    const next = (await s.credentials.stagedLogin(uid, 'userAdmin'))?.password.reveal();
-    const untouched = (await s.credentials.login(uid, 'backup')).password.reveal();
-    const keep: Step = { kind: 'keepLogins', users: USERS };
-    for (let time = 0; time < 2; time++) {
-      const { also } = await s.run(keep);
-      expect(also?.secretPrefixesToDelete).toEqual([`clusters/${uid}/next-users/`]);
-      expect((await s.credentials.login(uid)).password.reveal()).toBe(next);
-      await s.secrets.delete(`clusters/${uid}/next-users/`);
-    }
-    expect((await s.credentials.login(uid, 'backup')).password.reveal()).toBe(untouched);
-  });
-
-  test('S12 CRD-11 an agent is given both passwords, and the new one alone only where it was seen to work', async () => {
-    let proof: CommandOutcome = refused('credentials');
-    const s = await scene(() => proof);
-    const { uid } = s.object.metadata;
-    await s.credentials.stage(uid, USERS);
-    const member = placed(s.desired).members[0] as MemberState;
-    const { given } = await s.credentials.certificate(s.desired, uid, member, s.clock.now());
-    const activated = { configVersion: 3, certificate: given } as MemberState['activated'];
-    const state = placed(s.desired, { activated });
-    const step: Step = { kind: 'giveLogins', member: 'orders-0', configVersion: 4 };
-    expect((await s.run(step, { state: rotation({}, state) })).outcome.kind).toBe('done');
-    expect(s.order).toEqual(['publish']);
-    expect(s.given[0]?.nextMonitor?.password.reveal()).not.toBe(s.given[0]?.monitor.password.reveal());
-    expect(s.given[0]?.certificatesOnline).toBe(true);
-
-    const alone = rotation({ kept: true }, state);
-    expect((await s.run(step, { state: alone })).outcome).toMatchObject({
-      code: 'LoginNotConfirmed',
-      retry: 'later',
+  const placement = { host: 'db1', address: 'db1', port: 27017, portFixed: true };
+  test.each<Step>([
+    { kind: 'import', member: 'orders-0', placement },
+    { kind: 'deploy', member: 'orders-0', version: '8.0.32-14' },
+    { kind: 'upgrade', member: 'orders-0', version: '8.0.32-14' },
+    { kind: 'growVolume', member: 'orders-0', sizeBytes: 1 },
+    { kind: 'deleteRuntime', member: 'orders-0' },
+    { kind: 'deleteVolume', member: 'orders-0' },
+  ])('A3.1 a host that is away has not failed: $kind is taken up when it is back', async (infrastructure) => {
+    const away = () => Promise.reject(new BelayError('AgentNotConnected', 'db1 is away', { retry: 'later' }));
+    const broken = () => Promise.reject(new BelayError('DiskFull', 'no room', { retry: 'later' }));
+    const all = (answer: () => Promise<never>): Partial<Platform> => ({
+      import: answer,
+      deploy: answer,
+      growVolume: answer,
+      deleteRuntime: answer,
+      deleteVolume: answer,
     });
-    expect(s.given).toHaveLength(1);
-    proof = DONE;
-    await s.run(step, { state: alone });
-    expect(s.order.slice(-2)).toEqual(['verifyLogin', 'publish']);
-    expect(s.given[1]?.nextMonitor).toBeNull();
-    // The certificate it has, though its end comes near.
-    await s.clock.advance(360 * DAY);
-    await s.run(step, { state: alone });
-    expect(s.given[2]?.certificatePem.reveal()).toBe(s.given[0]?.certificatePem.reveal());
-  });
-});
-
-describe('certificates', () => {
-  test('S12 A9.4 a successor is the member’s certificate only when the member has it', async () => {
-    const s = await scene();
-    const { uid } = s.object.metadata;
-    const step: Step = { kind: 'publish', member: 'orders-0', configVersion: 1 };
-    await s.run(step, { state: placed(s.desired) });
-    const first = s.given[0]?.certificatePem.reveal();
-    const member = placed(s.desired).members[0] as MemberState;
-    const { given } = await s.credentials.certificate(s.desired, uid, member, s.clock.now());
-    const activated = {
-      configVersion: 1,
-      tlsMode: 'requireTLS',
-      certificate: given,
-    } as MemberState['activated'];
-    const state = placed(s.desired, { activated });
-    await s.clock.advance(350 * DAY);
-    s.hooks.publish = () => {
-      throw new BelayError('AgentNotConnected', 'away', { retry: 'later' });
-    };
-    await s.run(step, { state }).catch(() => {});
-    const inUse = async () => (await s.credentials.certificateInUse(uid, 'orders-0')).pem.reveal();
-    expect(await inUse()).toBe(first);
-    s.hooks.publish = () => {};
-    await s.run(step, { state });
-    expect(s.given.at(-1)?.certificatePem.reveal()).not.toBe(first);
-    expect(await inUse()).toBe(s.given.at(-1)?.certificatePem.reveal());
-  });
-
-  test.each([
-    ['permanent', 'CertificateNotTaken', 'later'],
-    ['credentials', 'CertificateNotTaken', 'later'],
-    ['transient', 'No', 'later'],
-  ] as const)('A9.4 a server whose refusal is %s: %s', async (kind, code, retry) => {
-    const s = await scene(() => refused(kind));
-    const step: Step = { kind: 'rotateCertificate', member: 'orders-0', configVersion: 2 };
-    expect((await s.run(step)).outcome).toMatchObject({ kind: 'failed', code, retry });
-    expect(s.order.slice(0, 2)).toEqual(['publish', 'rotateCertificates']);
-    expect(s.given[0]?.certificatesOnline).toBe(true);
+    const cut = await scene(undefined, all(away));
+    expect((await cut.run(infrastructure)).outcome).toEqual({ kind: 'unknown', message: 'db1 is away' });
+    const full = await scene(undefined, all(broken));
+    await expect(full.run(infrastructure)).rejects.toMatchObject({ code: 'DiskFull' });
   });
 });
 

@@ -92,6 +92,7 @@ const INFRASTRUCTURE: ReadonlySet<Step['kind']> = new Set([
   'growVolume',
   'import',
   'deploy',
+  'upgrade',
   'deleteRuntime',
   'deleteVolume',
 ]);
