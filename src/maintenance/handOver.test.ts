@@ -120,6 +120,19 @@ test('C6.1 all primaries of a host hand over; what a paused set needs is said', 
   expect(desk.handOvers().map(({ node }) => node)).toEqual(['default/a-0', 'default/b-0']);
 });
 
+test('C5.3 a member nobody reports may lead, unless another one is known to', () => {
+  const desk = deskOf(set('a', ['h0', 'h1', 'h2', 'h3', 'h4']));
+  const n = desk.fleet.node('default/a-0') as number;
+  const { role: _, ...unknown } = desk.fleet.nodes[n] as NodeSpec;
+  desk.fleet.tell(n, { ...unknown, state: 'unknown' });
+  const reply = createTask(desk, task('t', ['h0'], { mode: 'weak' }), 0);
+  expect(reply.groups[0]?.[0]?.details).toBe(
+    'nobody reports a-0, which may be primary of default/a: it is waited until that is known, or go without step-down',
+  );
+  leads(desk, 'default/a-1', 'PRIMARY');
+  expect(told(refreshTask(desk, 't', 1))).toEqual(['PERFORMED']);
+});
+
 test('S13 whoever waits for a hand-over has its place: nothing behind it in the task takes it, and a cap counts it', () => {
   const desk = deskOf(set('a', ['h0', 'h1', 'h2']), set('b', ['h5', 'h3', 'h4']));
   const reply = createTask(desk, task('t', ['h0', 'h1', 'h3']), 0);

@@ -23,14 +23,27 @@ const { values } = parseArgs({
     story: { type: 'boolean', default: false },
     sharded: { type: 'boolean', default: false },
     sets: { type: 'boolean', default: false },
+    maintained: { type: 'boolean', default: false },
     reached: { type: 'string' },
     pages: { type: 'boolean', default: false },
   },
 });
 
-const kind: ScenarioKind | null = values.sharded ? 'sharded' : values.sets ? 'replicaSets' : null;
+const kind: ScenarioKind | null = values.maintained
+  ? 'maintained'
+  : values.sharded
+    ? 'sharded'
+    : values.sets
+      ? 'replicaSets'
+      : null;
 const ofKind = kind === null ? {} : { kind };
-const asked = values.sharded ? ' --sharded' : values.sets ? ' --sets' : '';
+const asked = values.maintained
+  ? ' --maintained'
+  : values.sharded
+    ? ' --sharded'
+    : values.sets
+      ? ' --sets'
+      : '';
 const first = Number(values.seed);
 const count = Number(values.seeds);
 const startedAt = performance.now();

@@ -11,6 +11,7 @@ import { CHECKERS } from './checkers/index.ts';
 import { Client } from './client.ts';
 import { excused } from './excuses.ts';
 import { squat } from './foreign.ts';
+import { Maintainers } from './maintainers.ts';
 import { type Mutation, NO_MUTATION } from './mutation.ts';
 import type { Violation } from './narrator.ts';
 import { People } from './people.ts';
@@ -90,6 +91,7 @@ class Run {
   readonly stage: Stage;
   blocks: readonly string[] = [];
   readonly reached = new Reached();
+  readonly #maintainers: Maintainers;
   #effects = 0;
   /** When anybody changed anything for the last time, hands in databases included. */
   #lastWish: Millis = BEGIN;
@@ -121,6 +123,7 @@ class Run {
       second: () => this.#noteWishes(),
       committed: (plane, batch) => this.stage.storm.intended(plane, batch),
     });
+    this.#maintainers = new Maintainers(world, scenario.tasks ?? []);
     this.#schedule();
   }
 
@@ -170,6 +173,7 @@ class Run {
     await timeline.run(BEGIN + scenario.calmAt, going);
     if (!going()) return;
     storm.end();
+    this.#maintainers.end();
     this.#lastWish = timeline.now;
     // A process that stands still does so for a while yet.
     await timeline.run(
@@ -213,7 +217,7 @@ class Run {
       const why = this.#unsettledCluster(object);
       if (why !== null) return `${object.metadata.name} ${why}`;
     }
-    return this.#unsettledOperation();
+    return this.#unsettledOperation() ?? this.#maintainers.left;
   }
 
   /** Operations end, unless their cluster is blocked or at rest: then they wait and say for what. */

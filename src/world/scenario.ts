@@ -4,7 +4,9 @@ import { makeRng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
 import { drawEdits, drawOperations, drawTunings, type Edit } from './edits.ts';
 import { drawFaults, drawRates, type Fault, type Rates } from './faults.ts';
+import { withTasks } from './maintainedScenario.ts';
 import { drawShardedScenario } from './shardedScenario.ts';
+import type { TaskPlan } from './tasks.ts';
 
 export const NEWEST = '8.0.32-14';
 export const OLDER = '8.0.29-13';
@@ -35,7 +37,7 @@ export interface ShardedPlan {
 }
 
 /** What a seed is about. Each kind has a stream of its own: the same seed of another kind is another story. */
-export type ScenarioKind = 'replicaSets' | 'sharded';
+export type ScenarioKind = 'replicaSets' | 'sharded' | 'maintained';
 
 export interface Scenario {
   readonly kind: ScenarioKind;
@@ -46,13 +48,17 @@ export interface Scenario {
   readonly edits: readonly Edit[];
   readonly faults: readonly Fault[];
   readonly rates: Rates;
+  /** Of people who work on machines; absent: nobody does. */
+  readonly tasks?: readonly TaskPlan[];
   /** When faults and edits end; times are since the beginning. */
   readonly calmAt: Millis;
 }
 
 /** Draws everything of a seed. */
-export const drawScenario = (seed: number, kind: ScenarioKind = 'replicaSets'): Scenario =>
-  kind === 'sharded' ? drawShardedScenario(seed) : drawSets(seed);
+export function drawScenario(seed: number, kind: ScenarioKind = 'replicaSets'): Scenario {
+  if (kind === 'maintained') return withTasks(drawSets(seed));
+  return kind === 'sharded' ? drawShardedScenario(seed) : drawSets(seed);
+}
 
 function drawSets(seed: number): Scenario {
   const rng = makeRng(seed).fork('scenario');

@@ -41,7 +41,8 @@ export function checkPrimaries(pass: Pass, nodes: readonly number[]): Refusal | 
   if (!pass.stepDown) return null;
   const leading = nodes.filter((n) => {
     const set = pass.fleet.setOf(n);
-    return pass.fleet.told(n)?.role === 'PRIMARY' && set !== undefined && set.electable > 0;
+    if (set === undefined || set.electable === 0) return false;
+    return leads(pass, n) || (pass.mode !== 'force' && mayLead(pass, set, n));
   });
   if (leading.length === 0) return null;
   const by = leading.map((n) => ({
@@ -53,8 +54,16 @@ export function checkPrimaries(pass: Pass, nodes: readonly number[]): Refusal | 
   return refuse('DISALLOW_TEMP', 'PrimaryStepsDown', message, by, pass.now + HAND_OVER_TAKES);
 }
 
+const leads = (pass: Pass, n: number): boolean => pass.fleet.told(n)?.role === 'PRIMARY';
+
+/** C5.3: nobody reports it, and nobody else is known to lead. */
+const mayLead = (pass: Pass, set: ReplicaSet, n: number): boolean =>
+  pass.fleet.state(n) === 'unknown' && !set.nodes.some((m) => leads(pass, m));
+
 function handingOver(pass: Pass, n: number): string {
   const spec = pass.fleet.setOf(n)?.spec;
+  if (!leads(pass, n))
+    return `nobody reports ${name(pass, n)}, which may be primary of ${spec?.key}: it is waited until that is known, or go without step-down`;
   const start = `${name(pass, n)} is primary of ${spec?.key}`;
   if (spec?.paused === true)
     return `${start}, which is paused: let it hand over (rs.stepDown()), or set spec.paused to false`;

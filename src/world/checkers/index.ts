@@ -8,6 +8,7 @@ import { grants } from './grants.ts';
 import { handsOff } from './handsOff.ts';
 import { initiation } from './initiation.ts';
 import { intents } from './intents.ts';
+import { locks } from './locks.ts';
 import { majority } from './majority.ts';
 import { once } from './once.ts';
 import { oneAtATime } from './oneAtATime.ts';
@@ -40,6 +41,7 @@ export const CHECKERS: Readonly<Record<string, Checker>> = {
   S15: ready,
   S16: intents,
   L3: waits,
+  C2: locks,
   'A5.3': sharding,
   'A8.2': order,
   A13: operations,
