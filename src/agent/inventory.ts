@@ -31,6 +31,8 @@ export interface VolumeRecord {
   readonly replicaSetId: string | null;
   /** What it may be counted on to hold; absent: nobody said. */
   readonly sizeBytes?: Bytes | null;
+  /** Newest release series, `8.0`, whose process has answered with this data (S7); absent: none has, or nobody noted it. */
+  readonly newestRun?: string;
 }
 
 export const sameOwner = (a: OwnerMarker, b: OwnerMarker): boolean =>
@@ -118,6 +120,16 @@ export class Inventory {
     if (record && record.replicaSetId === null) {
       writeJson(this.#layout.volume(id).owner, { ...record, replicaSetId });
     }
+  }
+
+  /** Remembers that this series has run on the data; it only ever grows. Gives what is remembered. */
+  noteRun(id: string, series: string): string | null {
+    const record = this.volume(id);
+    if (!record) return null;
+    const known = record.newestRun;
+    if (known !== undefined && Number(known) >= Number(series)) return known;
+    writeJson(this.#layout.volume(id).owner, { ...record, newestRun: series });
+    return series;
   }
 
   /** Moves the volume out of the way at once, then deletes it; a crash between the two leaves only rubbish. */

@@ -7,6 +7,7 @@ import { hideSnapshot, type MemberItem, revealSnapshot } from '../channel/index.
 import type { MemberFacts, VolumeFacts } from '../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock, Log } from '../engine/ports.ts';
+import { seriesOf } from '../model/index.ts';
 import { runCommand } from './commands/run.ts';
 import type { Executables } from './executables.ts';
 import { atomicWrite, derivedWriteIfChanged, makeFolder, PRIVATE, readJson, readText } from './files.ts';
@@ -48,6 +49,7 @@ export class Member {
   #observedPid: number | null = null;
   #observedVersion = 0;
   #identified: string | null = null;
+  #newestRun: string | null = null;
   #queue: Promise<unknown> = Promise.resolve();
   #queued = 0;
 
@@ -66,7 +68,10 @@ export class Member {
     this.#observer = new Observer({
       clock,
       changed: () => this.#databaseChanged(),
-      answered: () => this.#supervisor.confirm(),
+      answered: () => {
+        this.#noteRun(this.#supervisor.version);
+        this.#supervisor.confirm();
+      },
       lost: () => this.#supervisor.look(),
       identified: (replicaSetId) => this.#identify(replicaSetId),
     });
@@ -77,6 +82,8 @@ export class Member {
     const cached = readJson(this.#options.paths.snapshot);
     if (cached !== null) this.#keep(hideSnapshot(cached));
     this.look();
+    const { volumeId = '' } = this.#record ?? {};
+    this.#newestRun = this.#options.inventory.volume(volumeId)?.newestRun ?? null;
     this.#supervisor.adopt();
     this.#processChanged();
     this.reload(false);
@@ -99,6 +106,7 @@ export class Member {
       database: this.#observer.facts,
       certificate: this.#certificate,
       volume: this.#volume,
+      newestRun: this.#newestRun,
     };
   }
 
@@ -253,12 +261,22 @@ export class Member {
   #databaseChanged(): void {
     const database = this.#observer.facts;
     const snapshot = this.#snapshot;
+    if (database?.kind === 'reachable') this.#noteRun(database.binaryVersion);
     if (database?.kind === 'reachable' && database.setName !== null && snapshot) {
       if (database.setName !== snapshot.replicaSet) {
         this.#refuseData(`the data folder belongs to another replica set (${database.setName})`);
       }
     }
     this.#report();
+  }
+
+  /** Kept with the data before anybody is told that it answers: after a crash it is known what may have written there (S7). */
+  #noteRun(version: string | null): void {
+    const series = seriesOf(version ?? '');
+    if (series === undefined || Number(series) <= Number(this.#newestRun ?? 0)) return;
+    const record = this.#record;
+    if (record && this.#snapshot?.product !== 'mongos')
+      this.#newestRun = this.#options.inventory.noteRun(record.volumeId, series);
   }
 
   /** The set's id goes into the volume's marker when first seen; data with another one is not ours (S6, INI-06). */

@@ -341,3 +341,25 @@ test('A6.6 STO-04 S4 a volume grows while its disk has room, with what it holds 
   expect(await grow('g4', 6000, 'uid-2')).toMatchObject({ kind: 'failed', code: 'OwnershipConflict' });
   expect(inventory.facts().find((facts) => facts.kind === 'volume')?.sizeBytes).toBe(5000);
 });
+
+test('S7 A8.4 what a newer major has answered with is not given to an older one, whoever asks; the same series and a newer one are', async () => {
+  const found = { ...openExecutables(join(box.path, 'bin'), ''), find: async () => '/opt/mongod' };
+  const { carryOut, inventory } = host({ executables: found });
+  const made = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec() }));
+  const [serviceId, volumeId] = [made['serviceId'] as string, made['volumeId'] as string];
+  const deploy = (id: string): Promise<OperationFacts> =>
+    carryOut({ kind: 'deploy', id, serviceId, spec: spec() });
+  const major = Number(spec().version.split('.')[0]);
+  expect((await deploy('d1')).kind).toBe('succeeded');
+  for (const older of [major - 1, major])
+    expect(inventory.noteRun(volumeId, `${older}.0`)).toBe(`${older}.0`);
+  expect((await deploy('d2')).kind).toBe('succeeded');
+  expect(inventory.noteRun(volumeId, `${major + 1}.0`)).toBe(`${major + 1}.0`);
+  // It never becomes less, and outlives the agent.
+  expect(inventory.noteRun(volumeId, `${major}.0`)).toBe(`${major + 1}.0`);
+  expect(await deploy('d3')).toMatchObject({
+    kind: 'failed',
+    code: 'DataIsNewer',
+    message: expect.stringMatching(/^9\.0 has run on the data of orders-0, and 8\.0/),
+  });
+});

@@ -10,6 +10,7 @@ import { formatBytes, type Millis } from '../base/units.ts';
 import type { OperationFacts, OwnerMarker } from '../clusters/facts.ts';
 import type { ServiceSpec } from '../clusters/snapshot.ts';
 import type { Clock, HostOperation, Log } from '../engine/ports.ts';
+import { majorOf } from '../model/index.ts';
 import type { Executables } from './executables.ts';
 import { PUBLIC, readJson, removeQuietly, writeJson } from './files.ts';
 import { type Inventory, isId, type ServiceRecord, sameOwner } from './inventory.ts';
@@ -230,6 +231,7 @@ export class Operations {
     if (!sameOwner(record.owner, spec.owner))
       throw conflict(`service ${serviceId} belongs to another member`);
     await executables.find(spec.product, spec.version);
+    this.#checkAge(record.volumeId, spec);
     this.#checkPort(serviceId, spec.port);
     inventory.putService({
       ...record,
@@ -242,6 +244,20 @@ export class Operations {
     });
     serviceChanged(serviceId);
     return { serviceId, volumeId: record.volumeId, version: spec.version };
+  }
+
+  /** S7: data that a newer major has answered with is opened by no older one; whoever asked for it did not know yet. */
+  #checkAge(volumeId: string, { version, owner }: ServiceSpec): void {
+    const newest = this.#options.inventory.volume(volumeId)?.newestRun;
+    if (newest === undefined || Math.trunc(Number(newest)) <= (majorOf(version) ?? 0)) return;
+    throw new BelayError(
+      'DataIsNewer',
+      `${newest} has run on the data of ${owner.member}, and ${version} is older`,
+      {
+        retry: 'never',
+        fix: 'Set spec.version to a version of the series that has run on it.',
+      },
+    );
   }
 
   #checkPort(serviceId: string, port: number): void {

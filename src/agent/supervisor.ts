@@ -132,6 +132,11 @@ export class Supervisor {
     };
   }
 
+  /** Of the process that runs; null: none does. */
+  get version(): string | null {
+    return this.#run?.version ?? null;
+  }
+
   /** Version of the snapshot the process runs with (or was stopped for); 0: none yet. */
   get configVersion(): number {
     return this.#takenOver;

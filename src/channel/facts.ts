@@ -73,6 +73,7 @@ const member = is.object({
   database: is.nullable(database),
   certificate: is.nullable(is.object({ notAfter: is.number, fingerprint: is.text })),
   volume: is.nullable(is.object({ id: is.text, totalBytes: is.number, freeBytes: is.number })),
+  newestRun: is.optional(is.nullable(is.text)),
 });
 
 const host = is.object({

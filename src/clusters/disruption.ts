@@ -48,7 +48,9 @@ function handingOver(member: string, { handOvers = [] }: Observed): Disruption {
   const asked = handOvers.find((request) => request.member === member);
   if (asked === undefined) return strong(member, 'hands over; writes pause for an election');
   const { task, owner, mode, priority } = asked;
-  return { member, why: `hands over for task ${task} of ${owner}`, mode, priority };
+  // Whoever forces an outage still has no reason to hand over to a set that could not elect anybody.
+  const asks = mode === 'force' ? 'weak' : mode;
+  return { member, why: `hands over for task ${task} of ${owner}`, mode: asks, priority };
 }
 
 /**

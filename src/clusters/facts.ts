@@ -132,6 +132,11 @@ export interface MemberFacts {
   readonly database: DatabaseFacts | null;
   readonly certificate: { readonly notAfter: Millis; readonly fingerprint: string } | null;
   readonly volume: VolumeFacts | null;
+  /**
+   * Newest release series (`8.0`) whose process has answered with the data of this member's volume; null: none has. Absent:
+   * an agent that cannot tell, for which nothing is proven (S7).
+   */
+  readonly newestRun?: string | null;
 }
 
 /** What binds a service or a volume to a member of ours (A4.3). `proof` is an HMAC by the cluster's owner key over the rest; not a secret. */

@@ -27,6 +27,7 @@ import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
 import { memberHost } from './topology.ts';
 import type { Desired, Observed, State } from './types.ts';
+import { majorStep, newestRunOf } from './versions.ts';
 
 /** Why a step may not be done now. Nothing is lost: the next pass plans again. */
 export interface Refusal {
@@ -72,11 +73,19 @@ export function guard(
       return guardAdopt(step, fresh, state);
     case 'import':
     case 'growVolume':
-    case 'deploy':
       return guardInfrastructure(step.member, desired, state, stepId);
+    case 'deploy':
+      return (
+        guardInfrastructure(step.member, desired, state, stepId) ??
+        guardVersion(step.member, step.version, fresh, state)
+      );
     case 'reload':
-    case 'upgrade':
       return guardDisruption(step.member, fresh, desired, state, stepId);
+    case 'upgrade':
+      return (
+        guardDisruption(step.member, fresh, desired, state, stepId) ??
+        guardVersion(step.member, step.version, fresh, state)
+      );
     case 'stageLogins':
     case 'keepLogins':
       return null;
@@ -157,6 +166,15 @@ function guardInfrastructure(
   const pending = pendingOf(state, member);
   return pending !== null && pending.stepId !== stepId
     ? no('OperationPending', `${pending.action} of ${member} is under way`)
+    : null;
+}
+
+/** S7: no data is opened by an older major than has run on it, as far as anybody knows by now. */
+function guardVersion(member: string, version: string, fresh: Observed, state: State): Refusal | null {
+  const view = views(state, fresh).find((v) => v.member.name === member);
+  const newest = view === undefined ? null : newestRunOf(view);
+  return newest !== null && majorStep(newest, version) === 'down'
+    ? no('VersionsDiffer', `${newest} has run on the data of ${member}`)
     : null;
 }
 

@@ -42,6 +42,7 @@ import {
   wantedMember,
 } from './topology.ts';
 import type { Desired, Goal, MemberState, Observed, PendingOperation, State } from './types.ts';
+import { newestRunOf } from './versions.ts';
 
 /**
  * What the record learns from a reading, before anything is planned: finished infrastructure operations, members that
@@ -136,12 +137,21 @@ function operationSucceeded(
         ...(isUnknownToSet(cleared, pending.member) ? { port: null } : {}),
       });
     case 'deleteVolume':
-      return withMember(cleared, pending.member, { volumeId: null, volumeBytes: null });
+      return withoutRuns(
+        withMember(cleared, pending.member, { volumeId: null, volumeBytes: null }),
+        pending.member,
+      );
     case 'growVolume':
       return withMember(cleared, pending.member, { volumeBytes: pending.volumeBytes ?? null });
     default:
       return unreachable(pending.action);
   }
+}
+
+/** What has run on a volume goes with it. */
+function withoutRuns(state: State, name: string): State {
+  const bare = ({ newestRun: _, ...member }: MemberState): MemberState => member;
+  return { ...state, members: state.members.map((m) => (m.name === name ? bare(m) : m)) };
 }
 
 /**
@@ -192,6 +202,9 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
   const all = views(state, observed);
   for (const view of all) {
     const stage = view.member.stage;
+    const ran = newestRunOf(view);
+    if (ran !== null && ran !== view.member.newestRun)
+      next = withMember(next, view.member.name, { newestRun: ran });
     if (stage === 'deployed' && runsItsSnapshot(view))
       next = withMember(next, view.member.name, { stage: 'healthy' });
     if (stage === 'healthy' && isRouter(view.member) && isHealthy(view, all))
@@ -336,6 +349,8 @@ function learnReplicaSets(state: State, observed: Observed): State {
     ) {
       next = withReplicaSet(next, set.name, { replicaSetId: ids[0] as string });
     }
+    const fcv = primaryOf(members)?.database?.featureCompatibilityVersion ?? null;
+    if (fcv !== null && fcv !== set.fcv) next = withReplicaSet(next, set.name, { fcv });
     const listed = all.some((v) => v.database?.router?.shards?.some((s) => s.name === set.name) === true);
     if (!set.registered && set.role === 'shardServer' && listed)
       next = withReplicaSet(next, set.name, { registered: true });

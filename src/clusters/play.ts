@@ -1,5 +1,6 @@
 /** A set that plays along, for the tests of planners: steps work, members come back. */
 import { expect } from 'vitest';
+import { seriesOf } from '../model/index.ts';
 import { modelCertificate } from './certificates.ts';
 import type { Step } from './decisions.ts';
 import type { DatabaseFacts, MemberStateName, ReplSetConfig } from './facts.ts';
@@ -116,7 +117,8 @@ export class Play {
           nextStartAt: null,
           message: 'Unrecognized option',
         } as const;
-        return { ...m, facts: { ...m.facts, process, database: null } };
+        const newestRun = this.#ran.get(index) ?? null;
+        return { ...m, facts: { ...m.facts, process, database: null, newestRun } };
       }
       if (record === undefined) return m;
       if (record.serviceId === null || record.activated === null)
@@ -135,7 +137,8 @@ export class Play {
       const certificate =
         given === null || fingerprint === undefined ? null : { notAfter: given.notAfter, fingerprint };
       const { configVersion = 0 } = record.activated ?? {};
-      return { ...m, facts: { ...m.facts, configVersion, database, certificate } };
+      const newestRun = this.#answers(record);
+      return { ...m, facts: { ...m.facts, configVersion, database, certificate, newestRun } };
     });
     const hosts = (this.hosts ?? o.hosts).map((h) => ({
       ...h,
@@ -143,6 +146,17 @@ export class Play {
     }));
     const capabilities = { ...o.capabilities, diskGrowth: this.grows };
     return { ...o, members, hosts, requests: this.requests, authority: this.authority, capabilities };
+  }
+
+  /** What its agent keeps with its volume: it only ever grows. */
+  readonly #ran = new Map<number, string>();
+  #answers({ index, deployedVersion }: MemberState): string {
+    const series = seriesOf(deployedVersion ?? '') ?? '';
+    const newest = [this.#ran.get(index) ?? series, series].sort(
+      (a, b) => Number(b) - Number(a),
+    )[0] as string;
+    this.#ran.set(index, newest);
+    return newest;
   }
 
   #percent(index: number): number {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Step } from './decisions.ts';
+import type { MemberFacts } from './facts.ts';
 import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
@@ -8,7 +9,7 @@ import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
 import { nextTlsMode } from './snapshotInputs.ts';
-import { startStep } from './state.ts';
+import { startStep, withMember } from './state.ts';
 import { status } from './status.ts';
 import type { Observed, TlsMode } from './types.ts';
 
@@ -93,6 +94,126 @@ test('A8.1 S7 an upgrade whose first member never runs is put back; once one run
   expect(play.state.members.map((m) => m.deployedVersion)).toEqual(Array(3).fill('7.0.43-23'));
   upgradeFirst();
   expect(play.pass()).toBe('blocked VersionStep');
+});
+
+test('A8.1 A8.4 S7 a set of one whose next major fails to start is put back, since its data was never touched', () => {
+  const play = new Play(desired({ version: '7.0.43-23', interruption: true }, 1));
+  play.fcv = '7.0';
+  expect(play.pass()).toBe('converged');
+  play.crashing.add(0);
+  play.desired = desired({ interruption: true, generation: 2 }, 1);
+  expect([play.pass(), play.pass()]).toEqual(['upgrade orders-0', 'blocked ProcessFailing']);
+  play.desired = desired({ version: '7.0.43-23', interruption: true, generation: 3 }, 1);
+  const plan = preview(play.reading(), play.desired, play.state, 0);
+  expect(plan.steps.map((s) => s.verb)).toEqual(['upgrade']);
+  expect(play.pass()).toBe('upgrade orders-0');
+  play.crashing.clear();
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  expect(play.state.members[0]).toMatchObject({ deployedVersion: '7.0.43-23', newestRun: '7.0' });
+  expect(play.state.replicaSets[0]?.fcv).toBe('7.0');
+});
+
+/** The first member was given the next major, and the spec says the old one again. */
+function halfway(members = 3): Play {
+  const play = new Play(desired({ version: '7.0.43-23', interruption: true }, members));
+  play.fcv = '7.0';
+  expect(play.pass()).toBe('converged');
+  play.desired = desired({ interruption: true, generation: 2 }, members);
+  expect(play.pass()).toBe(`upgrade orders-${members - 1}`);
+  return play;
+}
+const back = (play: Play): void => {
+  play.desired = desired(
+    { version: '7.0.43-23', interruption: true, generation: 3 },
+    play.state.members.length,
+  );
+};
+
+test('S7 A8.4 a binary that has run on its data and has ended since is not followed by an older one', () => {
+  for (const members of [3, 1]) {
+    const seen = halfway(members);
+    seen.reading();
+    seen.crashing.add(members - 1);
+    back(seen);
+    for (let pass = 0; pass < 3; pass++) expect(seen.pass()).toMatch(/^blocked/);
+    const decided = plan(seen.reading(), seen.desired, seen.state, seen.now);
+    expect([decided.act, decided.blocks.map((b) => b.by)]).toEqual([
+      null,
+      expect.arrayContaining(['VersionStep']),
+    ]);
+    // Only its agent knows: nobody saw it run, and the record says nothing.
+    expect(seen.state.members.at(-1)?.newestRun).toBe('8.0');
+    const blind = {
+      ...seen.state,
+      members: seen.state.members.map((m) => ({ ...m, newestRun: '7.0' })),
+    };
+    expect(plan(seen.reading(), seen.desired, blind, seen.now).act).toBeNull();
+    // Only the record knows: the agent's word is lost.
+    const silent = seen.reading();
+    const mute = silent.members.map((m) => ({ ...m, facts: m.facts && { ...m.facts, newestRun: '7.0' } }));
+    expect(plan({ ...silent, members: mute }, seen.desired, seen.state, seen.now).act).toBeNull();
+    // An agent that cannot tell proves nothing.
+    const old = silent.members.map(({ facts, ...m }) => {
+      const { newestRun: _, ...rest } = facts ?? { newestRun: null };
+      return { ...m, facts: facts === null ? null : (rest as MemberFacts) };
+    });
+    expect(plan({ ...silent, members: old }, seen.desired, blind, seen.now).act).toBeNull();
+  }
+});
+
+test('S7 A8.4 a member under way that runs the newer binary by now is not turned back, however far it is', () => {
+  const play = halfway();
+  back(play);
+  // It answers, and its set does not count on it yet.
+  play.states[2] = 'RECOVERING';
+  const o = play.reading();
+  play.state = advance(play.state, play.desired, o, play.now + 1);
+  expect(play.state.members[2]?.stage).toBe('upgrading');
+  const decided = plan(o, play.desired, play.state, play.now + 1);
+  expect([decided.act, decided.blocks.map((b) => b.by)]).toEqual([null, ['VersionStep']]);
+});
+
+test('S7 A8.4 one that is just starting may answer yet: it is waited for; the guard looks once more before the effect', () => {
+  const play = halfway();
+  back(play);
+  play.crashing.add(2);
+  const ended = play.reading();
+  const starting = {
+    ...ended,
+    members: ended.members.map((m, i) =>
+      i === 2 && m.facts !== null
+        ? { ...m, facts: { ...m.facts, process: { kind: 'starting', pid: 1, since: 0 } as const } }
+        : m,
+    ),
+  };
+  play.state = advance(play.state, play.desired, starting, play.now + 1);
+  const early = plan(starting, play.desired, play.state, play.now + 1);
+  expect([early.act, early.blocks]).toEqual([null, []]);
+  expect(early.waits.map((w) => w.detail)).toContain(
+    'orders is put back to 7.0.43-23 once it is known that 8.0.32-14 does not run',
+  );
+  const step = plan(ended, play.desired, play.state, play.now + 1).act?.steps[0] as Step;
+  expect(step).toEqual({ kind: 'upgrade', member: 'orders-2', version: '7.0.43-23' });
+  expect(guard(step, ended, play.desired, play.state, play.now + 1)).toBeNull();
+  play.crashing.clear();
+  for (const one of [step, { ...step, kind: 'deploy' } as Step])
+    expect(guard(one, play.reading(), play.desired, play.state, play.now + 1)).toEqual({
+      reason: 'VersionsDiffer',
+      detail: '8.0 has run on the data of orders-2',
+    });
+});
+
+test('S7 A8.4 a runtime that is made anew on a volume is no way round it', () => {
+  const play = halfway();
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  const member = { stage: 'imported', activated: null, deployedVersion: null } as const;
+  play.state = withMember(play.state, 'orders-2', member);
+  back(play);
+  const { act, blocks } = plan(play.reading(), play.desired, play.state, play.now);
+  expect(act).toBeNull();
+  expect(blocks.map((b) => `${b.by}: ${b.detail}`)).toContain(
+    'VersionStep: orders-2 is to run 7.0.43-23, and 8.0 has run on its data',
+  );
 });
 
 test('S7 skipping a major and going down across majors are refused', () => {

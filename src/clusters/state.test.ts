@@ -142,8 +142,8 @@ test('A9.1 a new goal gets a new version, the same one keeps it', () => {
 });
 
 test('an unchanged world gives the same record back, so that nothing is written', () => {
-  const state = running(d);
-  const o = seen(state, d, HEALTHY);
+  const o = seen(running(d), d, HEALTHY);
+  const state = advance(running(d), d, o, 0);
   expect(advance(state, d, o, 1_000)).toBe(state);
 });
 

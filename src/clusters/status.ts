@@ -25,6 +25,7 @@ import {
   wantedMembers,
 } from './topology.ts';
 import type { Desired, MemberState, Observed, ReplicaSetState, State } from './types.ts';
+import { newestRunOf } from './versions.ts';
 
 export interface StatusInput {
   readonly observed: Observed;
@@ -59,7 +60,7 @@ export function status(input: StatusInput): MongoDBStatus {
   const versions = new Set(all.map((v) => v.database?.binaryVersion ?? null));
   const version = versions.size === 1 ? [...versions][0] : null;
   const fcvs = new Set(
-    state.replicaSets.map((r) => fcvOf(all.filter((v) => v.member.replicaSet === r.name))),
+    state.replicaSets.map((r) => fcvOf(all.filter((v) => v.member.replicaSet === r.name)) ?? r.fcv ?? null),
   );
   const fcv = fcvs.size === 1 ? ([...fcvs][0] ?? null) : null;
   const balancer = workingRouter(all)?.database?.router?.balancer ?? null;
@@ -356,6 +357,7 @@ function memberStatus(
     ...(row ? { votes: row.votes, priority: row.priority, hidden: row.hidden ?? false } : {}),
     ...(member.activated === null ? {} : { tlsMode: member.activated.tlsMode }),
     ...volumeSize(state, member),
+    ...(newestRunOf(view) === null ? {} : { newestRun: newestRunOf(view) as string }),
     ...(lag === null ? {} : { lagMillis: lag }),
     stage: desired.suspend && member.serviceId === null ? 'suspended' : member.stage,
     ...(member.replacement === undefined ? {} : { replaces: member.replacement.of }),

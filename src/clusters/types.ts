@@ -128,6 +128,8 @@ export interface MemberState {
   /** The size its volume was made with or last grew to; null: not known. */
   readonly volumeBytes?: Bytes | null;
   readonly deployedVersion: string | null;
+  /** Newest release series that was seen to run on its volume (S7); absent: none yet. */
+  readonly newestRun?: string;
   /** The snapshot this member was individually given (A9.1). */
   readonly activated: ActivatedSnapshot | null;
   /** Since when a syncing member has been seen caught up, reading after reading (A6.3); null: it is behind or unknown. */
@@ -193,6 +195,8 @@ export interface ReplicaSetState {
   readonly usersHash: string | null;
   /** When its primary was last asked to hand over; an election follows. */
   readonly handedOverAt?: Millis;
+  /** Feature compatibility version as a primary last told it; it stays in the data while none is there. */
+  readonly fcv?: string;
 }
 
 export type InfrastructureAction =

@@ -1,5 +1,6 @@
 /** Order of release series (S7). */
-import { SUPPORTED_SERIES } from '../model/index.ts';
+import { SUPPORTED_SERIES, seriesOf } from '../model/index.ts';
+import type { MemberView } from './interpret.ts';
 
 /** How a binary change moves between majors. */
 export type MajorStep = 'same' | 'next' | 'skip' | 'down';
@@ -9,7 +10,7 @@ const majorOf = (version: string): number => Number(version.split('.')[0]);
 /** Majors on offer, oldest first. */
 const MAJORS: readonly number[] = [...new Set(SUPPORTED_SERIES.map(majorOf))].sort((a, b) => a - b);
 
-/** From one pinned build to another. A major that is not on offer any more counts by its number. */
+/** From one pinned build, or series, to another. A major that is not on offer any more counts by its number. */
 export function majorStep(from: string, to: string): MajorStep {
   const [a, b] = [majorOf(from), majorOf(to)];
   if (a === b) return 'same';
@@ -17,3 +18,19 @@ export function majorStep(from: string, to: string): MajorStep {
   const between = MAJORS.filter((m) => m > a && m < b).length;
   return between === 0 && b - a === 1 ? 'next' : 'skip';
 }
+
+/**
+ * The newest series known to have run on a member's data: as remembered, as its agent keeps it with the volume, and as it
+ * runs now. Null: none is known to, which proves nothing. Routers hold no data.
+ */
+export function newestRunOf({ member, facts, database }: MemberView): string | null {
+  if (member.role === 'router') return null;
+  const known = [member.newestRun, facts?.newestRun, seriesOf(database?.binaryVersion ?? '')];
+  return known.reduce<string | null>(
+    (newest, series) => (series && (newest === null || majorOf(series) > majorOf(newest)) ? series : newest),
+    null,
+  );
+}
+
+/** Whether its agent itself says what has run on its data, so that silence of the record is no gap. */
+export const tellsItsRuns = ({ facts }: MemberView): boolean => typeof facts?.newestRun === 'string';

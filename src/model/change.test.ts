@@ -90,19 +90,36 @@ test('A8.4 S7 majors are neither skipped nor gone down', () => {
   expect(back.warnings[0]?.message).toMatch(/is older than/);
 });
 
-test('A8.1 A8.4 S7 an upgrade that no member runs yet may be taken back, one that runs may not', () => {
+test('A8.1 A8.4 S7 an upgrade that never ran on any data may be taken back, be no member up; any other may not', () => {
   const [old, next] = [object({ version: '8.0.32-14' }), object({ version: '7.0.43-23' })];
-  const status = (featureCompatibilityVersion: string, ...versions: (string | undefined)[]) => ({
+  type Member = readonly [version: string | undefined, newestRun: string | undefined, more?: object];
+  const status = (featureCompatibilityVersion: string, ...members: readonly Member[]) => ({
     featureCompatibilityVersion,
-    members: versions.map((version, i) => ({ name: `orders-${i}`, ...(version ? { version } : {}) })),
+    members: members.map(([version, newestRun, more], i) => ({
+      name: `orders-${i}`,
+      role: 'replica',
+      stage: 'active',
+      ...(version === undefined ? {} : { version }),
+      ...(newestRun === undefined ? {} : { newestRun }),
+      ...more,
+    })),
   });
-  expect(changes(old, next, status('7.0', '7.0.43-23', '7.0.43-23', undefined))).toEqual([]);
-  for (const unsafe of [
-    status('8.0', '7.0.43-23', '7.0.43-23', undefined),
-    status('7.0', '7.0.43-23', '7.0.43-23', '8.0.32-14'),
-    status('7.0', undefined, undefined, undefined),
-  ])
-    expect(changes(old, next, unsafe)[0]).toMatch(/downgrades across major versions/);
+  const up: Member = ['7.0.43-23', '7.0'];
+  const ended: Member = [undefined, '7.0'];
+  const router: Member = ['8.0.32-14', undefined, { role: 'router' }];
+  const planned: Member = [undefined, undefined, { stage: 'planned' }];
+  for (const safe of [[up, up, ended], [ended], [up, up, ended, router], [up, up, ended, planned]])
+    expect(changes(old, next, status('7.0', ...safe))).toEqual([]);
+  const unsafe = [
+    status('8.0', up, up, ended),
+    status('7.0', up, up, ['8.0.32-14', '8.0']),
+    // It ran the newer one and has ended since: that nothing runs now proves nothing.
+    status('7.0', up, up, [undefined, '8.0']),
+    status('7.0', up, up, [undefined, undefined]),
+    status('7.0', ['7.0.43-23', undefined]),
+    status('7.0'),
+  ];
+  for (const one of unsafe) expect(changes(old, next, one)[0]).toMatch(/downgrades across major versions/);
 });
 
 test('A8.4 the next major waits for the old major to be in force', () => {

@@ -12,8 +12,9 @@ import type {
 } from '../clusters/index.ts';
 import { equalValues } from '../engine/equal.ts';
 import type { Fence, HostOperation } from '../engine/ports.ts';
+import { seriesOf } from '../model/index.ts';
 import { noServer, runCommand } from './commands.ts';
-import type { Machine, Run, ServiceRecord } from './machine.ts';
+import type { Machine, Run, ServiceRecord, Volume } from './machine.ts';
 import type { Exit } from './mongod.ts';
 import { inDoubt, isQuiet, type Lags, readDatabase } from './observer.ts';
 import { type Fate, Operations } from './operations.ts';
@@ -255,6 +256,7 @@ export class Agent {
         ? readRouter(run.process, snapshot, now)
         : readDatabase(run.process, snapshot, member.lags, now);
     this.#identify(member, facts.replicaSetId, facts.setName, snapshot);
+    if (run.process.kind !== 'router') this.#noteRun(member, facts.binaryVersion);
     this.#show(member, facts);
     member.supervisor.confirm();
     const quiet = isQuiet(facts) || isRouterQuiet(facts) ? STATUS_CAP : member.pace;
@@ -269,10 +271,21 @@ export class Agent {
     this.#changed(member.serviceId);
   }
 
+  #volumeOf({ serviceId }: Pick<Member, 'serviceId'>): Volume | undefined {
+    const { services, volumes } = this.#machine.disk;
+    return volumes.get(services.get(serviceId)?.volumeId ?? '');
+  }
+
+  /** What has run on the data is kept with it, before anybody is told (S7). */
+  #noteRun(member: Member, version: string): void {
+    const [volume, series] = [this.#volumeOf(member), seriesOf(version)];
+    if (volume === undefined || series === undefined) return;
+    if (Number(series) > Number(volume.newestRun ?? 0)) volume.newestRun = series;
+  }
+
   /** The set's id goes into the volume's marker when first seen; data with another one is not ours. */
   #identify(member: Member, id: string | null, setName: string | null, snapshot: MemberSnapshot): void {
-    const record = this.#machine.disk.services.get(member.serviceId);
-    const volume = record === undefined ? undefined : this.#machine.disk.volumes.get(record.volumeId);
+    const volume = this.#volumeOf(member);
     const wrongName = setName !== null && setName !== snapshot.replicaSet;
     if (id !== null && volume?.replicaSetId === null) volume.replicaSetId = id;
     const wrongId = id !== null && volume !== undefined && volume.replicaSetId !== id;
@@ -305,6 +318,7 @@ export class Agent {
       database: run === null ? null : (database ?? silent),
       certificate: run?.certificate ?? null,
       volume: null,
+      newestRun: this.#volumeOf({ serviceId })?.newestRun ?? null,
     };
   }
 

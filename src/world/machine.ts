@@ -34,6 +34,8 @@ export interface Volume {
   readonly hostname: string;
   /** Id of the set the data belongs to, once seen. */
   replicaSetId: string | null;
+  /** Newest series that has answered with the data (S7). */
+  newestRun?: string;
   readonly data: DataFolder;
 }
 

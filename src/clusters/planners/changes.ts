@@ -3,6 +3,7 @@ import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf } from '../state.ts';
 import { untouched } from '../topology.ts';
 import type { ReplicaSetState } from '../types.ts';
+import { olderThanData } from './infrastructure.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene } from './planner.ts';
 
 const isUnbegun = (scene: Scene, set: ReplicaSetState): boolean =>
@@ -30,7 +31,9 @@ export const planChangedBeforeBootstrap: Planner = (scene) => {
   const todo = (redeploy.length > 0 ? redeploy : stale).filter(
     (m) => pendingOf(scene.state, m.name) === null,
   );
-  const held = todo.map((m) => backingOff(scene, action, m.name));
+  const held = todo.map(
+    (m) => (action === 'deploy' ? olderThanData(scene, m) : null) ?? backingOff(scene, action, m.name),
+  );
   const help = todo.map((m) => helpNeeded(scene, action, m.name));
   const steps = todo
     .filter((_, i) => held[i] === null)

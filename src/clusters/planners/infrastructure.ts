@@ -5,10 +5,12 @@ import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
 import type { Desired, MemberState, State } from '../types.ts';
+import { majorStep } from '../versions.ts';
 import { placeAll } from './placement.ts';
 import {
   act,
   backingOff,
+  blocked,
   fixOf,
   helpNeeded,
   type Planner,
@@ -111,13 +113,25 @@ export const planDeploy: Planner = (scene) => {
   const older = newcomers(scene).filter((m) => m.deployedVersion !== scene.desired.version);
   const todo = [...free(scene, 'imported').filter((m) => mayStart(scene, m)), ...older];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;
-  const held = todo.map((m) => backingOff(scene, 'deploy', m.name));
+  const held = todo.map((m) => olderThanData(scene, m) ?? backingOff(scene, 'deploy', m.name));
   const ready = todo.filter((_, i) => held[i] === null);
   const help = todo.map((m) => helpNeeded(scene, 'deploy', m.name));
   const steps = ready.map((m): Step => ({ kind: 'deploy', member: m.name, version: scene.desired.version }));
   const go = steps.length > 0 ? act(reasonFor(scene, ready), steps, names(ready)) : null;
   return verdict([go, ...held, ...help], false);
 };
+
+/** S7: a volume that a newer major ran on is opened by no older one, though its runtime is made anew. */
+export function olderThanData(scene: Scene, { name, newestRun }: MemberState): Decision | null {
+  const { version } = scene.desired;
+  if (newestRun === undefined || majorStep(newestRun, version) !== 'down') return null;
+  return blocked(
+    'VersionStep',
+    'spec',
+    `${name} is to run ${version}, and ${newestRun} has run on its data`,
+    `set spec.version to one of ${newestRun}`,
+  );
+}
 
 /**
  * Gives a deployed member its first snapshot; it starts with it. Nothing is running yet, so all at once (STK-11). Newcomers

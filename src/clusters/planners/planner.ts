@@ -106,6 +106,11 @@ const NEEDS_HELP: Readonly<
     needs: 'person',
     fix: 'bring the volume back to its host, or replace the member',
   },
+  DataIsNewer: {
+    by: 'VersionStep',
+    needs: 'spec',
+    fix: 'set spec.version to one of the series that has run on its data',
+  },
   DiskFull: {
     by: 'DiskFull',
     needs: 'capacity',

@@ -1,4 +1,5 @@
 import { formatDuration } from '../../base/units.ts';
+import { seriesOf } from '../../model/index.ts';
 import {
   certificateNeed,
   hasExpired,
@@ -23,7 +24,7 @@ import { goalHash, restartToken } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.ts';
 import type { MemberState, State } from '../types.ts';
-import { majorStep } from '../versions.ts';
+import { majorStep, newestRunOf, tellsItsRuns } from '../versions.ts';
 import { closedWindow } from '../windows.ts';
 import {
   act,
@@ -96,7 +97,7 @@ function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
   const members = scene.all.filter((v) => v.member.replicaSet === set.name);
   const needy = members.filter((v) => needOf(scene, v.member) !== null);
   const underWay = members.filter((v) => isUnderWay(scene, v.member));
-  if (underWay.length > 0) return continueWith(scene, underWay[0] as MemberView, needy, members);
+  if (underWay.length > 0) return continueWith(scene, set, underWay[0] as MemberView, needy, members);
   if (needy.length === 0) return [];
   const refused = refusal(scene, set, members);
   if (refused !== null) return [renewal(scene, members), refused];
@@ -133,6 +134,7 @@ const primaryAmong = (views: readonly MemberView[]): MemberView | undefined =>
 
 function continueWith(
   scene: Scene,
+  set: Group,
   view: MemberView,
   needy: readonly MemberView[],
   members: readonly MemberView[],
@@ -145,7 +147,11 @@ function continueWith(
   if (lost && takesOnline(scene.state, view)) return [rotateOnline(scene, view, members)];
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = needOf(scene, member) !== 'certificate' || isDown(view);
-  if (needy.includes(view) && view.facts !== null && cure) return [give(scene, view)];
+  if (needy.includes(view) && view.facts !== null && cure) {
+    // S7: its newer binary may be running by now, or have run.
+    const refused = needOf(scene, member) === 'upgrade' ? refusal(scene, set, members) : null;
+    return [refused ?? give(scene, view)];
+  }
   return [settling(scene, view, members)];
 }
 
@@ -345,33 +351,51 @@ function certificateReason(scene: Scene, member: MemberState): Reason {
 // ── versions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * An upgrade that never came to run is put back: every member runs the wanted series or has plainly ended, and the
- * primary has its compatibility version, so no data can be newer. What is not known runs, for all we know.
+ * S7: an upgrade that never came to run is put back, since no data can be newer: each member runs the wanted series, or has
+ * ended and its agent vouches that nothing newer ever answered with its data; and the compatibility version is still that of
+ * the series. `unsure`: a member is just starting, and may answer yet. What is not known runs, for all we know.
  */
-function takesBack(wanted: string, members: readonly MemberView[]): boolean {
-  const series = wanted.split('.').slice(0, 2).join('.');
-  const old = ({ database, facts }: MemberView): boolean =>
-    database === null
-      ? facts?.process.kind === 'exited'
-      : majorStep(database.binaryVersion, wanted) === 'same';
-  return members.every(old) && primaryOf(members)?.database?.featureCompatibilityVersion === series;
+function takesBack(
+  wanted: string,
+  fcv: string | null,
+  members: readonly MemberView[],
+): 'yes' | 'no' | 'unsure' {
+  if (fcv !== seriesOf(wanted)) return 'no';
+  let verdict: 'yes' | 'unsure' = 'yes';
+  for (const view of members) {
+    const { database, facts } = view;
+    if (database !== null && majorStep(database.binaryVersion, wanted) === 'same') continue;
+    const newest = tellsItsRuns(view) ? newestRunOf(view) : null;
+    const never = database === null && newest !== null && majorStep(newest, wanted) === 'same';
+    if (!never) return 'no';
+    if (facts?.process.kind !== 'exited') verdict = 'unsure';
+  }
+  return verdict;
 }
 
 /** S7, A8.4: one major at a time, and only from the old major's FCV; never down across majors. */
 function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Decision | null {
-  const from = members
-    .map((v) => v.member.deployedVersion)
-    .find((v) => v !== null && v !== scene.desired.version);
+  const { desired, state } = scene;
+  const from = members.map((v) => v.member.deployedVersion).find((v) => v !== null && v !== desired.version);
   if (from === null || from === undefined) return null;
-  const step = majorStep(from, scene.desired.version);
+  const step = majorStep(from, desired.version);
   // A router has no compatibility version of its own; it follows the sets that were looked at before it.
   if (step === 'same' || set.role === 'router') return null;
-  if (step === 'down' && takesBack(scene.desired.version, members)) return null;
+  const primary = primaryOf(members);
+  // It is in the data, whether or not anybody is there to tell it.
+  const known = primary?.database?.featureCompatibilityVersion ?? null;
+  const fcv = known ?? state.replicaSets.find((r) => r.name === set.name)?.fcv ?? null;
+  const back = step === 'down' ? takesBack(desired.version, fcv, members) : 'no';
+  if (back === 'yes') return null;
+  if (back === 'unsure') {
+    const detail = `${set.name} is put back to ${desired.version} once it is known that ${from} does not run`;
+    return wait('ProcessStarting', soon(scene), detail);
+  }
   if (step !== 'next') {
     const detail =
       step === 'down'
-        ? `${from} → ${scene.desired.version} goes down across majors`
-        : `${from} → ${scene.desired.version} skips a major`;
+        ? `${from} → ${desired.version} goes down across majors`
+        : `${from} → ${desired.version} skips a major`;
     return blocked(
       'VersionStep',
       'spec',
@@ -379,20 +403,18 @@ function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Deci
       'go one major at a time, upwards; put spec.version back meanwhile',
     );
   }
-  const primary = primaryOf(members);
-  if (primary === null)
+  if (primary === null && fcv === null)
     return wait(
       'WaitingForPrimary',
       soon(scene),
       `${set.name} has no primary to read its compatibility version from`,
     );
-  const fcv = primary.database?.featureCompatibilityVersion;
-  const series = from.split('.').slice(0, 2).join('.');
+  const series = seriesOf(from) ?? '';
   if (fcv === series) return null;
   return blocked(
     'FcvTooOld',
     'person',
-    `${scene.desired.version} needs feature compatibility version ${series}, the set has ${fcv ?? 'an unknown one'}`,
-    `raise it first: belay raise-fcv ${scene.desired.name}`,
+    `${desired.version} needs feature compatibility version ${series}, the set has ${fcv ?? 'an unknown one'}`,
+    `raise it first: belay raise-fcv ${desired.name}`,
   );
 }

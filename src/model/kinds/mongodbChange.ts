@@ -117,12 +117,18 @@ function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found
   }
 }
 
-// An upgrade whose first member fails to start is put back, not downgraded: its FCV is in force and no newer binary is seen.
+// S7: an upgrade whose first member fails to start is put back, not downgraded: its FCV is in force, and no newer binary has
+// ever answered with anybody's data. A member of which that is not known may have run it.
 function neverRan(before: Loose, major: number): boolean {
   if (textAt(before, 'status', 'featureCompatibilityVersion') !== `${major}.0`) return false;
-  const members = mapAt(before, 'status').members;
-  const running = (Array.isArray(members) ? members : []).flatMap((m: Loose) => textAt(m, 'version') ?? []);
-  return running.length > 0 && running.every((version) => majorOf(version) === major);
+  const listed: unknown = mapAt(before, 'status').members;
+  const members = (Array.isArray(listed) ? listed : []).filter(
+    (m: Loose) => textAt(m, 'role') !== 'router' && textAt(m, 'stage') !== 'planned',
+  );
+  const isOlder = (m: Loose): boolean =>
+    [textAt(m, 'version'), textAt(m, 'newestRun')].every((v) => v === undefined || majorOf(v) === major) &&
+    textAt(m, 'newestRun') !== undefined;
+  return members.length > 0 && members.every(isOlder);
 }
 
 // A8.4: the next major needs the old major's FCV in force; it is observed, and absent before the first reading.

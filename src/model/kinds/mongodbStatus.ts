@@ -34,6 +34,7 @@ export const memberStatusSchema = z.strictObject({
   state: z.string().optional().describe('State in the set: PRIMARY, SECONDARY, STARTUP2, RECOVERING, DOWN …'),
   health: z.enum(MEMBER_HEALTH).optional().describe('healthy, unhealthy or unknown.'),
   version: z.string().optional().describe('Version that runs, as reported by the process.'),
+  newestRun: z.string().optional().describe('Newest series, such as 8.0, that has run on its data.'),
   configVersion: z.int().optional().describe('Configuration the member has been given and acknowledged.'),
   votes: z.int().optional().describe('Votes it has in the set now.'),
   priority: z.number().optional().describe('Priority it has in the set now.'),
