@@ -17,6 +17,8 @@ export interface MemberRow {
   readonly host?: string;
   readonly port?: number;
   readonly priority?: number;
+  readonly volumeBytes?: number;
+  readonly newestRun?: string;
   readonly votes?: number;
   readonly stage?: string;
   readonly message?: string;
