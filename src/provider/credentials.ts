@@ -191,12 +191,13 @@ export class Credentials {
   }
 
   #given(pem: Secret<string>, staged: boolean): MemberCertificate {
-    const certificate = new X509Certificate(certificatePart(pem));
+    const part = certificatePart(pem);
+    const certificate = new X509Certificate(part);
     const { trust, issuer } = this.#ca.authority;
     const given = {
-      fingerprint: fingerprintOf(pem),
+      fingerprint: printOf(certificate),
       notAfter: certificate.validToDate.getTime(),
-      issuer: this.#ca.issuerOf(certificatePart(pem)) ?? issuer,
+      issuer: this.#ca.issuerOf(part) ?? issuer,
       trust,
     };
     return { pem, caPem: this.#ca.caPem, given, staged };
@@ -257,5 +258,7 @@ const certificatePart = (pem: Secret<string>): string =>
   /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem.reveal())?.[0] ?? '';
 
 /** SHA-256 over the certificate, hex without colons: what agents report too. */
-const fingerprintOf = (pem: Secret<string>): string =>
-  new X509Certificate(certificatePart(pem)).fingerprint256.replaceAll(':', '').toLowerCase();
+const printOf = (certificate: X509Certificate): string =>
+  certificate.fingerprint256.replaceAll(':', '').toLowerCase();
+
+const fingerprintOf = (pem: Secret<string>): string => printOf(new X509Certificate(certificatePart(pem)));

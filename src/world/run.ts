@@ -39,8 +39,10 @@ const CONVERGENCE: Millis = 12 * MINUTE;
 /** What a person changed last is noticed by a pass at the latest; a password first by its 30 s cache. */
 const SETTLING: Millis = 33 * SECOND;
 const SETTLING_PASSWORDS: Millis = 65 * SECOND;
-/** Then nothing may happen for a while: every cluster is looked at once in it, in some seeds several times. */
+/** Then nothing may happen for a while: in every fourth seed every cluster is looked at once in it, in some several times. */
+const SHORT_QUIET: Millis = 8 * SECOND;
 const QUIET: Millis = 32 * SECOND;
+const QUIET_EVERY = 4;
 const LONG_QUIET: Millis = 150 * SECOND;
 const LONG_EVERY = 16;
 /** L4: an edit of one cluster is carried out within this, whatever another one does. */
@@ -309,8 +311,7 @@ class Run {
     const { timeline, narrator, installation } = this.#world;
     await timeline.run(Math.max(timeline.now, this.#settledAt()), going);
     const [effects, journal, shown] = [this.#effects, installation.disk.journal.size, this.#shown()];
-    const quiet = this.stage.scenario.seed % LONG_EVERY === 0 ? LONG_QUIET : QUIET;
-    await timeline.run(timeline.now + quiet, going);
+    await timeline.run(timeline.now + quietOf(this.stage.scenario.seed), going);
     if (!going()) return;
     const trying = objectsOf(this.#world, 'MongoDB').some((object) => blockOf(object) !== null);
     if (trying) return; // what is blocked is still tried again, with growing waits
@@ -340,6 +341,11 @@ class Run {
     });
     return objects.join('; ');
   }
+}
+
+function quietOf(seed: number): Millis {
+  if (seed % LONG_EVERY === 0) return LONG_QUIET;
+  return seed % QUIET_EVERY === 0 ? QUIET : SHORT_QUIET;
 }
 
 /** The reason of the block that stands in a status of the current generation. */

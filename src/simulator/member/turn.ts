@@ -118,15 +118,12 @@ export function heartbeatInterval(s: State): Millis {
 export const heartbeatTimeout = (s: State): Millis =>
   1000 * (s.config?.settings.heartbeatTimeoutSecs ?? DEFAULT_SETTINGS.heartbeatTimeoutSecs);
 
-/** Lists of peers by the record they were made of: both are replaced, never changed. */
-const LISTS = new WeakMap<State['peers'], readonly Peer[]>();
+/** The record asked for last and its list: a turn asks for the same one many times, and it is replaced, never changed. */
+let last: { readonly peers: State['peers']; readonly list: readonly Peer[] } | null = null;
 
 export function peersOf({ peers }: Pick<State, 'peers'>): readonly Peer[] {
-  const known = LISTS.get(peers);
-  if (known !== undefined) return known;
-  const list = Object.values(peers);
-  LISTS.set(peers, list);
-  return list;
+  if (last?.peers !== peers) last = { peers, list: Object.values(peers) };
+  return last.list;
 }
 
 export function setPeer(turn: Turn, id: number, change: Partial<Peer>): void {
