@@ -231,6 +231,8 @@ export interface StepResult {
   readonly operationId?: string;
   readonly snapshot?: ActivatedSnapshot;
   readonly usersHash?: string;
+  /** stopBalancer: what it was right before. */
+  readonly balancerWas?: boolean;
   /** setSuspend: the document's generation from then on. */
   readonly generation?: number;
 }

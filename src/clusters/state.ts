@@ -6,6 +6,7 @@ import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST, UNCONFIRMED } from '.
 import { type Group, groupsOf, memberName } from './topology.ts';
 import type {
   AppliedUser,
+  BalancerRest,
   Desired,
   InfrastructureAction,
   MemberState,
@@ -272,7 +273,7 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       // In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14).
       return state.balancer === null
         ? { ...state, balancer: { wasEnabled: step.wasEnabled, confirmed: false } }
-        : state;
+        : { ...state, balancer: { ...state.balancer, again: true } };
     case 'applyUser': {
       // Once it is sent the database may know it: a document that goes before the answer came must not leave it there.
       if (state.users.some((u) => isUser(u, step.user))) return state;
@@ -407,11 +408,13 @@ function applyDone(
     case 'stepDown':
       return state; // the set's configuration and its primary are seen, not remembered
     case 'stopBalancer':
-      return state.balancer === null ? state : { ...state, balancer: { ...state.balancer, confirmed: true } };
+      return state.balancer === null
+        ? state
+        : { ...state, balancer: confirmedRest(state.balancer, result.balancerWas) };
     case 'startBalancer':
       return { ...state, balancer: null };
     case 'switchBalancer':
-      return state; // routers tell
+      return withWorkTold(state, step, 0);
     case 'addShard':
       return withReplicaSet(state, step.replicaSet, { registered: true });
     case 'initiate':
@@ -438,10 +441,17 @@ function applyDone(
   }
 }
 
+/** S14: what it was right before we stopped it is better known than what a router last told. */
+const confirmedRest = (rest: BalancerRest, was: boolean | undefined): BalancerRest => ({
+  ...rest,
+  confirmed: true,
+  wasEnabled: rest.again ? rest.wasEnabled : (was ?? rest.wasEnabled),
+});
+
 /** The operation that asked for it knows that it was done, though no reading shows it yet. */
 function withWorkTold(
   state: State,
-  step: Extract<Step, { kind: 'setFcv' | 'setSuspend' }>,
+  step: Extract<Step, { kind: 'setFcv' | 'setSuspend' | 'switchBalancer' }>,
   generation: number,
 ): State {
   const { operation } = state;
@@ -452,6 +462,8 @@ function withWorkTold(
       ...state,
       operation: { ...operation, work: { ...work, told: [...work.told, step.replicaSet] } },
     };
+  if (step.kind === 'switchBalancer' && work.kind === 'SwitchBalancer')
+    return { ...state, operation: { ...operation, work: { ...work, told: true } } };
   if (step.kind === 'setSuspend' && work.kind === 'Suspension')
     return { ...state, operation: { ...operation, work: { ...work, told: generation } } };
   return state;

@@ -294,6 +294,8 @@ export interface BalancerRest {
   readonly wasEnabled: boolean;
   /** The stop was answered; before, it may or may not have happened. */
   readonly confirmed: boolean;
+  /** It was sent more than once: what an answer says of the moment before may be our own doing. */
+  readonly again?: true;
 }
 
 // ── operations (A13.1) ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -309,7 +311,8 @@ export interface OperationRequest {
 
 /** What an operation will do, frozen when it began: later changes of documents do not turn it round (A13.7). */
 export type OperationWork =
-  | { readonly kind: 'SwitchBalancer'; readonly enabled: boolean }
+  /** `told`: a router answered that it is switched. */
+  | { readonly kind: 'SwitchBalancer'; readonly enabled: boolean; readonly told: boolean }
   | { readonly kind: 'Restart' }
   /** Fingerprints that members had when it began. */
   | { readonly kind: 'RotateTLS'; readonly before: Readonly<Record<string, string | null>> }

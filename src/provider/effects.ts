@@ -425,7 +425,15 @@ const BALANCER_LIMIT = 10_000;
 
 async function setBalancer(work: Work, via: string, enabled: boolean): Promise<Effect> {
   const maxTimeMillis = BALANCER_LIMIT;
-  return commandAs(work, via, 'clusterAdmin', (as) => ({ kind: 'setBalancer', as, enabled, maxTimeMillis }));
+  const answer = await runAs(work, via, 'clusterAdmin', (as) => ({
+    kind: 'setBalancer',
+    as,
+    enabled,
+    maxTimeMillis,
+  }));
+  const was = answer.kind === 'done' ? answer.result['wasEnabled'] : undefined;
+  // An older agent does not say.
+  return { outcome: outcomeOf(answer, typeof was === 'boolean' ? { balancerWas: was } : {}) };
 }
 
 async function setFcv(work: Work, via: string, version: string): Promise<Effect> {

@@ -42,13 +42,15 @@ export const excused = (stage: Stage, object: StoredObject, reason: string): boo
   EXCUSES[reason]?.(stage, object) ?? false;
 
 /** A volume of ours lies on a machine without its runtime, beside a service of somebody else. */
-function lostItsPort({ world }: Stage, object: StoredObject): boolean {
+function lostItsPort({ world, scenario }: Stage, object: StoredObject): boolean {
   const { uid } = object.metadata;
   return [...world.machines.values()].some(({ disk }) => {
     const services = [...disk.services.values()];
     const idle = [...disk.volumes.values()].some(
       ({ id, owner }) => owner?.clusterUid === uid && !services.some(({ volumeId }) => volumeId === id),
     );
-    return idle && services.some(({ owner }) => owner?.clusterUid !== uid);
+    // A runtime that was taken away leaves its port to the next one, which may be of ours.
+    const taken = scenario.faults.some(({ kind }) => kind === 'runtimeGone');
+    return idle && services.some(({ owner }) => taken || owner?.clusterUid !== uid);
   });
 }

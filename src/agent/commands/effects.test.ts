@@ -345,7 +345,19 @@ describe('through a router', () => {
       await member.run({ kind: 'setBalancer', as, enabled, maxTimeMillis: 9_000 });
       return member.all.map((s) => s.command);
     };
-    expect(await commands(true)).toEqual([{ balancerStart: 1 }]);
-    expect(await commands(false)).toEqual([{ balancerStop: 1, maxTimeMS: 9_000 }]);
+    expect((await commands(true)).at(-1)).toEqual({ balancerStart: 1 });
+    expect((await commands(false)).at(-1)).toEqual({ balancerStop: 1, maxTimeMS: 9_000 });
+  });
+
+  test('S14 whoever switches the balancer says what it was right before', async () => {
+    for (const [mode, wasEnabled] of [
+      ['off', false],
+      ['full', true],
+    ] as const) {
+      const member = at({ balancerStatus: { mode } });
+      const answer = await member.run({ kind: 'setBalancer', as, enabled: false, maxTimeMillis: 9_000 });
+      expect(answer).toMatchObject({ kind: 'done', result: { wasEnabled } });
+      expect(member.all.map((s) => Object.keys(s.command)[0])).toEqual(['balancerStatus', 'balancerStop']);
+    }
   });
 });

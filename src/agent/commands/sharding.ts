@@ -22,16 +22,18 @@ export async function addShard(context: CommandContext, command: Of<'addShard'>)
   }
 }
 
-/** Turns the balancer on or off; off ends when the migration that is under way has ended, or the time is up. */
+/** Turns the balancer on or off and says what it was; off ends when the migration under way has ended, or the time is up. */
 export async function setBalancer(
   context: CommandContext,
   command: Of<'setBalancer'>,
 ): Promise<CommandOutcome> {
   const db = admin(context, command.as);
+  const wasEnabled = (await db.command({ balancerStatus: 1 }))['mode'] !== 'off';
+  context.signal.throwIfAborted();
   try {
     if (command.enabled) await db.command({ balancerStart: 1 });
     else await db.command({ balancerStop: 1, maxTimeMS: command.maxTimeMillis });
-    return done({});
+    return done({ wasEnabled });
   } catch (failure) {
     const refused = refusal(failure);
     return mayHaveHappened(failure) ? { kind: 'unknown', message: refused.message } : refused;

@@ -1,10 +1,4 @@
-import type { Scene } from '../planners/planner.ts';
-import { workingRouter } from '../planners/routers.ts';
 import type { OperationRule } from './rule.ts';
-
-/** What a router says of the balancer; null: none can tell. */
-const modeOf = (scene: Scene): 'full' | 'off' | null =>
-  workingRouter(scene.all)?.database?.router?.balancer ?? null;
 
 /**
  * StartBalancer and StopBalancer: a person's own wish, through a router. It stays so: while members are worked on later,
@@ -14,9 +8,13 @@ const balancer = (enabled: boolean): OperationRule => ({
   refuse: ({ desired }) => (desired.sharded === null ? 'only a sharded cluster has a balancer' : null),
   // What it was before is about to be brought back; a switch in between would be undone by that (S14).
   waitFor: ({ state }) => (state.balancer === null ? null : 'the balancer rests while members are worked on'),
-  begin: ({ state }) => ({ begun: { members: [], work: { kind: 'SwitchBalancer', enabled } }, state }),
-  progress: (scene) => {
-    const over = modeOf(scene) === (enabled ? 'full' : 'off');
+  begin: ({ state }) => ({
+    begun: { members: [], work: { kind: 'SwitchBalancer', enabled, told: false } },
+    state,
+  }),
+  progress: (_, { work }) => {
+    // A reading may be of before: only its own answer tells.
+    const over = work.kind === 'SwitchBalancer' && work.told;
     const message = enabled ? 'the balancer moves chunks where it has to' : 'the balancer is stopped';
     return { completed: [], ended: over ? { state: 'Succeeded', message } : null };
   },

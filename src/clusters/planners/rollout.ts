@@ -64,10 +64,26 @@ export const planRollout: Planner = (scene) => {
   if (busy !== undefined) return verdict(roll(scene, busy), false);
   for (const group of groups) {
     const decisions = roll(scene, group);
-    if (decisions.length > 0) return verdict(decisions, false);
+    const later = decisions.length === 0 ? placeBeingTaken(scene, group) : null;
+    if (decisions.length > 0 || later !== null) return verdict([...decisions, later], false);
   }
   return null;
 };
+
+/** A8.2: nobody is taken down for a binary it will not live to run, and yet those that come after its set wait for it to go. */
+function placeBeingTaken(scene: Scene, group: Group): Decision | null {
+  if (scene.desired.sharded === null) return null;
+  const old = scene.state.members.find(
+    (m) =>
+      m.replicaSet === group.name &&
+      isBeingReplaced(scene.state, m) &&
+      m.deployedVersion !== null &&
+      m.deployedVersion !== scene.desired.version,
+  );
+  if (old === undefined) return null;
+  const detail = `others get ${scene.desired.version} when the place of ${old.name} is taken`;
+  return wait('OperationInProgress', soon(scene), detail, old.name);
+}
 
 const isSetUp = (scene: Scene, group: Group): boolean =>
   group.role === 'router' ||

@@ -1,10 +1,12 @@
-import type { Decision } from '../decisions.ts';
+import { majorOf } from '../../model/index.ts';
+import type { Decision, Step } from '../decisions.ts';
 import { type MemberView, primaryOf } from '../interpret.ts';
-import { pendingOf } from '../state.ts';
+import { memberOf, pendingOf } from '../state.ts';
 import { memberHost } from '../topology.ts';
-import type { ReplicaSetState, State } from '../types.ts';
+import type { MemberState, ReplicaSetState, State } from '../types.ts';
+import { fcvOf } from './fcv.ts';
 import { act, backingOff, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
-import { needOf } from './rollout.ts';
+import { needOf, planRollout } from './rollout.ts';
 import { workingRouter } from './routers.ts';
 
 /*
@@ -41,6 +43,9 @@ function register(scene: Scene, set: ReplicaSetState, router: MemberView): Decis
   const members = scene.all.filter((v) => v.member.replicaSet === set.name);
   if (primaryOf(members) === null || !members.some((v) => v.member.stage === 'active'))
     return wait('WaitingForPrimary', soon(scene), `${set.name} becomes a shard when it has a primary`);
+  const behind = behindCluster(scene, members);
+  if (behind !== null)
+    return wait('WaitingForMembers', soon(scene), `${set.name} becomes a shard when ${behind}`);
   const shard = shardAddress(scene.state, set.name);
   return (
     backingOff(scene, 'addShard', set.name) ??
@@ -53,39 +58,79 @@ function register(scene: Scene, set: ReplicaSetState, router: MemberView): Decis
 }
 
 /**
+ * S7: registering gives the set the compatibility version of the config servers. Members that are too old for it, because the
+ * version was changed while the cluster was being made, get their binary first.
+ */
+function behindCluster(scene: Scene, members: readonly MemberView[]): string | null {
+  const config = scene.state.replicaSets.find((r) => r.role === 'configServer');
+  const fcv = config === undefined ? null : fcvOf(scene.all, config.name);
+  const isOld = (version: string): boolean => (majorOf(version) ?? 0) < (majorOf(fcv ?? '') ?? 0);
+  const old = members.find(
+    ({ member, database }) =>
+      isOld(member.deployedVersion ?? '') ||
+      member.stage === 'upgrading' ||
+      (database !== null && isOld(database.binaryVersion)),
+  );
+  return old === undefined ? null : `${old.member.name} runs ${fcv} like the config servers`;
+}
+
+/**
  * A8.3, S14: the balancer is stopped once before the first member of a set is worked on, its former state is remembered,
- * and it is brought back to that when nothing is left to be worked on, whoever stopped in between.
+ * and it is brought back to that when nothing is left to be worked on, whoever stopped in between. It does not rest for what
+ * waits for a maintenance window or for a person.
  */
 export const planBalancer: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend || scene.desired.sharded === null) return null;
   const wish = switched(scene);
   if (wish !== null) return wish;
-  const rolling = isRolling(scene);
   const rests = scene.state.balancer;
-  if (!rolling && rests === null) return null;
+  const work = isRolling(scene) ? workOf(scene) : 'none';
+  if (work === 'none' ? rests === null : rests === null && work !== 'begins') return null;
   const router = workingRouter(scene.all);
   const mode = router?.database?.router?.balancer ?? null;
   if (router === null || mode === null) {
-    const detail = rolling
-      ? 'members are worked on when a router can tell and stop the balancer'
-      : 'the balancer is brought back when a router reaches the config servers';
-    return verdict([wait('WaitingForRouter', soon(scene), detail)], rolling && rests === null);
+    const detail =
+      work === 'none'
+        ? 'the balancer is brought back when a router reaches the config servers'
+        : 'members are worked on when a router can tell and stop the balancer';
+    return verdict([wait('WaitingForRouter', soon(scene), detail)], work !== 'none' && rests === null);
   }
-  return rolling ? rest(scene, router, mode) : wake(scene, router);
+  return work === 'none' ? wake(scene, router) : rest(scene, router, mode);
 };
+
+/** Whether the roller takes a member of a set down next, has something under way or waits for the world, or neither. */
+function workOf(scene: Scene): 'begins' | 'goesOn' | 'none' {
+  const decisions = planRollout(scene)?.decisions ?? [];
+  const begins = decisions.some((d) => d.kind === 'act' && d.steps.some((step) => takesSetDown(scene, step)));
+  if (begins) return 'begins';
+  const busy = scene.all.some(({ member }) => isBusy(scene, member));
+  const waits = decisions.some(
+    (d) => d.kind === 'act' || (d.kind === 'wait' && d.on !== 'MaintenanceWindow'),
+  );
+  return busy || waits ? 'goesOn' : 'none';
+}
+
+function takesSetDown({ state }: Scene, step: Step): boolean {
+  if (step.kind === 'stepDown') return true;
+  if (step.kind !== 'reload' && step.kind !== 'upgrade') return false;
+  return memberOf(state, step.member)?.role !== 'router';
+}
+
+const isBusy = (scene: Scene, member: MemberState): boolean =>
+  member.stage === 'reloading' ||
+  member.stage === 'upgrading' ||
+  pendingOf(scene.state, member.name)?.action === 'upgrade';
 
 /** A person's operation; nothing else is under way while it runs (A13.6). */
 function switched(scene: Scene): ReturnType<Planner> {
   const work = scene.state.operation?.work;
-  if (work?.kind !== 'SwitchBalancer') return null;
+  if (work?.kind !== 'SwitchBalancer' || work.told) return null;
   const router = workingRouter(scene.all);
   if (router === null)
     return verdict(
       [wait('WaitingForRouter', soon(scene), 'the balancer is switched through a router')],
       false,
     );
-  const mode = router.database?.router?.balancer;
-  if (mode === (work.enabled ? 'full' : 'off')) return null;
   const step = act(
     'BalancerSwitched',
     [{ kind: 'switchBalancer', via: router.member.name, enabled: work.enabled }],
@@ -96,7 +141,7 @@ function switched(scene: Scene): ReturnType<Planner> {
 
 function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnType<Planner> {
   const via = router.member.name;
-  if (scene.state.balancer === null || (mode === 'full' && !scene.state.balancer.confirmed)) {
+  if (scene.state.balancer?.confirmed !== true) {
     const wasEnabled = scene.state.balancer?.wasEnabled ?? mode === 'full';
     const text = wasEnabled
       ? 'the balancer stops while members are worked on'
@@ -122,14 +167,11 @@ function wake(scene: Scene, router: MemberView): ReturnType<Planner> {
   return verdict([backingOff(scene, 'startBalancer', 'balancer') ?? step], false);
 }
 
-/** Some member of a set is being worked on or will be next; once the balancer rests, the routers' turn is waited for too. */
+/** Some member of a set is being worked on or will be; once the balancer rests, the routers' turn is waited for too. */
 function isRolling(scene: Scene): boolean {
   const rests = scene.state.balancer !== null;
   return scene.all.some(({ member }) => {
     if (member.role === 'router' && !rests) return false;
-    const busy = member.stage === 'reloading' || member.stage === 'upgrading';
-    return (
-      busy || pendingOf(scene.state, member.name)?.action === 'upgrade' || needOf(scene, member) !== null
-    );
+    return isBusy(scene, member) || needOf(scene, member) !== null;
   });
 }

@@ -2,10 +2,12 @@
  * A8.2: Secondaries before the primary's stepdown (S3 sees to that); config servers before shards, shards before routers.
  *
  * Judged where a running member of a sharded cluster is told to take another binary: those of the groups before it have it.
+ * A shard that is not registered yet, or config servers that are no set yet, are in nobody's order.
  */
 import type { StoredObject } from '../../engine/ports.ts';
 import type { Checker } from '../stage.ts';
 import {
+  belongingSets,
   clusterByUid,
   configOf,
   membersOf,
@@ -28,9 +30,12 @@ export const order: Checker = ({ world }) => ({
     if (record?.version == null || record.version === spec.version || object === null) return;
     if (specOf(object).type !== 'ShardedCluster') return;
     const part = partOf(spec.owner);
+    const together = belongingSets(world, object);
+    if (part !== routersOf(object) && !together.includes(part)) return;
     const own = membersOf(world, part).find((member) => member.record === record);
     if (own !== undefined && !counts(world, part, own)) return;
     for (const before of partsBefore(object, part)) {
+      if (!together.includes(before)) continue;
       const late = membersOf(world, before).find(
         (member) => member.record.version !== spec.version && counts(world, before, member),
       );
@@ -51,5 +56,6 @@ function counts(world: World, part: Part, { record }: TrueMember): boolean {
   if (record.version === null) return false;
   const host = `${record.address}:${record.port}`;
   const config = configOf(world, part);
-  return config === null || config.members.some((row) => row.host === host && row.votes > 0);
+  if (part.endsWith('-mongos')) return true;
+  return config?.members.some((row) => row.host === host && row.votes > 0) === true;
 }

@@ -1,0 +1,155 @@
+/** Shards and balancer where readings are late, answers are lost, and people do things meanwhile. */
+import { expect, test } from 'vitest';
+import type { StepOutcome } from '../decisions.ts';
+import { host, observed, sharded } from '../fixtures.ts';
+import { advance } from '../learn.ts';
+import { plan } from '../plan.ts';
+import { type Foreseen, foresee } from '../preview.ts';
+import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
+import type { Desired, Observed, OperationRequest, State } from '../types.ts';
+
+const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
+const hosts = ['db1', 'db2', 'db3'].map((name) =>
+  host(name, { executables: { mongod: versions, mongos: versions } }),
+);
+const made = (want: Desired): Foreseen => foresee(observed({ hosts }), want, initialState(want), 0);
+const OLDER = { version: '8.0.29-13' };
+const newer = { generation: 2, version: '8.0.32-14' };
+
+const STOP = { kind: 'stopBalancer', via: 'events-mongos-0', wasEnabled: true } as const;
+const answered = (balancerWas: boolean): StepOutcome => ({ kind: 'done', result: { balancerWas } });
+
+test('S14 what the balancer was right before counts, not what a router told some seconds ago', () => {
+  const { state } = made(sharded());
+  const sent = startStep(state, STOP, 's1', 1_000);
+  expect(applyOutcome(sent, STOP, 's1', answered(false), 1_000).balancer).toMatchObject({
+    wasEnabled: false,
+  });
+  expect(applyOutcome(sent, STOP, 's1', { kind: 'done', result: {} }, 1_000).balancer).toMatchObject({
+    wasEnabled: true,
+  });
+});
+
+test('S14 after a lost answer the balancer may be off because of us: what was remembered first stays', () => {
+  const { state } = made(sharded());
+  const lost = applyOutcome(
+    startStep(state, STOP, 's1', 1_000),
+    STOP,
+    's1',
+    { kind: 'unknown', message: '' },
+    1_000,
+  );
+  const again = startStep(lost, STOP, 's2', 2_000);
+  expect(applyOutcome(again, STOP, 's2', answered(false), 2_000).balancer).toMatchObject({
+    wasEnabled: true,
+    confirmed: true,
+  });
+});
+
+const asked = (type: 'StartBalancer' | 'StopBalancer'): OperationRequest => ({
+  uid: 'op-1',
+  name: 'events-op',
+  spec: { mongodbResourceRef: { name: 'events' }, type },
+  createdAt: 0,
+  cancelRequested: false,
+});
+const balancerTold = (seen: Observed, balancer: 'full' | 'off'): Observed => ({
+  ...seen,
+  members: seen.members.map((m) =>
+    m.facts?.database?.kind === 'reachable' && m.facts.database.router !== undefined
+      ? {
+          ...m,
+          facts: {
+            ...m.facts,
+            database: { ...m.facts.database, router: { ...m.facts.database.router, balancer } },
+          },
+        }
+      : m,
+  ),
+});
+
+test('A13.1 S14 a person’s switch is carried out though a late reading says it is done already', () => {
+  const want = sharded();
+  const { state, observed: seen } = made(want);
+  const late = { ...balancerTold(seen, 'off'), requests: [asked('StopBalancer')] };
+  const begun = advance(state, want, late, 1_000);
+  const [step] = plan(late, want, begun, 1_000).act?.steps ?? [];
+  expect(step).toMatchObject({ kind: 'switchBalancer', enabled: false });
+  if (step === undefined) return;
+  const told = applyOutcome(begun, step, 's1', { kind: 'done', result: {} }, 1_000);
+  expect(advance(told, want, late, 1_000).ended).toMatchObject([{ uid: 'op-1', state: 'Succeeded' }]);
+});
+
+test('A13.1 S14 a person’s switch waits while the balancer rests, which would undo it', () => {
+  const want = sharded();
+  const { state, observed: seen } = made(want);
+  const rests: State = { ...state, balancer: { wasEnabled: true, confirmed: true } };
+  const late = { ...balancerTold(seen, 'off'), requests: [asked('StopBalancer')] };
+  const record = advance(rests, want, late, 1_000);
+  expect(record.operation).toBeNull();
+  expect(plan(late, want, record, 1_000).act?.steps).toMatchObject([{ kind: 'startBalancer', enable: true }]);
+});
+
+test('A8.3 C7.1 the balancer does not rest for what waits for a maintenance window, and wakes when it closes', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const windows = [
+    { cron: '0 3 * * 0', timeZone: 'UTC', durationMillis: 3_600_000, text: 'sun 03:00 for 1h' },
+  ];
+  const want = sharded({ ...newer, windows });
+  const monday = Date.UTC(2026, 10, 30, 12);
+  const reading = { ...seen, at: monday };
+  const record = advance(state, want, reading, monday);
+  const decided = plan(reading, want, record, monday);
+  expect([decided.act, decided.waits.map((w) => w.on)]).toEqual([null, ['MaintenanceWindow']]);
+  const resting = { ...record, balancer: { wasEnabled: true, confirmed: true } };
+  expect(plan(balancerTold(reading, 'off'), want, resting, monday).act?.steps).toMatchObject([
+    { kind: 'startBalancer', enable: true },
+  ]);
+});
+
+test('A8.3 the balancer does not rest for what a person has to allow first', () => {
+  const lone = {
+    members: [{ votes: 1, priority: 1, hidden: false, secondaryDelaySecs: 0, tags: {} }],
+  } as const;
+  const small = sharded(OLDER);
+  const shards = small.sharded;
+  if (shards === null) throw new Error('not sharded');
+  const parts = { config: { ...shards.config, ...lone }, shard: { ...shards.shard, ...lone } };
+  const { state, observed: seen } = made({ ...small, sharded: { ...shards, ...parts } });
+  const changed = sharded(newer).sharded;
+  if (changed === null) throw new Error('not sharded');
+  const want = {
+    ...sharded(newer),
+    sharded: { ...changed, config: { ...changed.config, ...lone }, shard: { ...changed.shard, ...lone } },
+  };
+  const record = advance(state, want, seen, 1_000);
+  const decided = plan(seen, want, record, 1_000);
+  expect([decided.act, decided.blocks.map((b) => b.by)]).toEqual([null, ['WouldInterrupt']]);
+});
+
+test('S7 A5.3 a set whose binaries are older than the cluster’s compatibility version is no shard before it has theirs', () => {
+  const want = sharded();
+  const { state, observed: seen } = made(want);
+  const set = state.replicaSets.find((r) => r.role === 'shardServer')?.name ?? '';
+  const bare = {
+    ...state,
+    replicaSets: state.replicaSets.map((r) => (r.name === set ? { ...r, registered: false } : r)),
+  };
+  const [member] = bare.members.filter((m) => m.replicaSet === set);
+  const unlisted: Observed = {
+    ...seen,
+    members: seen.members.map((m) => {
+      const database = m.facts?.database;
+      if (m.facts == null || database?.kind !== 'reachable') return m;
+      const router = database.router;
+      const fcv =
+        router === undefined ? { featureCompatibilityVersion: '8.0' } : { router: { ...router, shards: [] } };
+      return { ...m, facts: { ...m.facts, database: { ...database, ...fcv } } };
+    }),
+  };
+  expect(plan(unlisted, want, bare, 1_000).act?.steps).toMatchObject([{ kind: 'addShard', replicaSet: set }]);
+  const old = withMember(bare, member?.name ?? '', { deployedVersion: '7.0.43-23' });
+  const decided = plan(unlisted, want, old, 1_000);
+  expect(decided.act?.steps.map((s) => s.kind)).not.toContain('addShard');
+  expect(decided.waits.map((w) => w.detail).join()).toContain('becomes a shard when');
+});
