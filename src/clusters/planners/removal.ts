@@ -3,7 +3,17 @@ import type { ServiceFacts } from '../facts.ts';
 import { everyMember, pendingOf } from '../state.ts';
 import { serviceHostname } from '../topology.ts';
 import type { MemberState } from '../types.ts';
-import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+import {
+  act,
+  backingOff,
+  helpNeeded,
+  type Planner,
+  type Scene,
+  soon,
+  type Verdict,
+  verdict,
+  wait,
+} from './planner.ts';
 
 /**
  * Deletion in its order (A14, DEL-06): runtimes, their absence observed, then volumes (only with our marker), then
@@ -13,10 +23,10 @@ export const planDeletion: Planner = (scene) => {
   const deleting = scene.desired.deleting;
   if (deleting === null) return null;
   const runtimes = removeRuntimes(scene, 'Deleting');
-  if (runtimes !== null) return verdict(runtimes, true);
+  if (runtimes !== null) return only(runtimes);
   if (!deleting.keepVolumes) {
     const volumes = removeVolumes(scene);
-    if (volumes !== null) return verdict(volumes, true);
+    if (volumes !== null) return only(volumes);
   }
   if (!deleting.keepVolumes && !scene.state.secretsDeleted) {
     return verdict([act('Deleting', [{ kind: 'deleteSecrets' }], 'credentials and certificates')], true);
@@ -27,8 +37,11 @@ export const planDeletion: Planner = (scene) => {
 /** A14.2: runtimes go, volumes and credentials stay. Asked for by a person, so it may take the set down (S1). */
 export const planSuspend: Planner = (scene) => {
   if (!scene.desired.suspend) return null;
-  return verdict(removeRuntimes(scene, 'Suspending') ?? [], true) ?? { decisions: [], barrier: true };
+  return only(removeRuntimes(scene, 'Suspending') ?? []);
 };
+
+/** Whoever comes later in the order has nothing to say of what goes, also while all of it is under way already. */
+const only = (decisions: readonly Decision[]): Verdict => ({ decisions, barrier: true });
 
 function removeRuntimes(scene: Scene, because: Reason): readonly Decision[] | null {
   const services = scene.observed.services;

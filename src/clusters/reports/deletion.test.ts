@@ -113,3 +113,22 @@ test('DEL-04 a set that never got anywhere goes at once', () => {
   const nothing: Observed = { ...play.reading(), members: [], services: [] };
   expect(deleted(want, initialState(want), () => nothing)).toEqual(['deleteSecrets', 'forget']);
 });
+
+test('A3.6 A14.3 while all that goes is under way, nothing else is wanted of it and nothing blocks it', () => {
+  const play = new Play(desired());
+  const want = gone(desired());
+  const read = play.reading();
+  // One cannot take its configuration, another is not of the spec any more: of no interest now.
+  const members = read.members.map((m) =>
+    m.name === 'orders-1' && m.facts !== null
+      ? { ...m, facts: { ...m.facts, configError: 'no such option' } }
+      : m,
+  );
+  const reading = { ...read, members };
+  const steps = plan(reading, want, play.state, 0).act?.steps ?? [];
+  expect(steps).toHaveLength(3);
+  const state = steps.reduce((s, step, i) => startStep(s, step, `d${i}`, 0), play.state);
+  const next = plan(reading, want, state, 1000);
+  expect(next).toMatchObject({ act: null, blocks: [], converged: false });
+  expect(next.waits.map((w) => w.on)).toEqual(['OperationRunning', 'OperationRunning', 'OperationRunning']);
+});
