@@ -19,5 +19,8 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 5632, showed: 'a member stayed locked for what a dead control plane had been granted' },
   { seed: 5699, showed: 'a restart that was held up on its way met a member that had become primary' },
   { seed: 20_051, showed: 'a certificate whose answer was lost was waited for for ever' },
-  { seed: 20_751, showed: 'a deletion all of which was under way was called blocked by what no longer mattered' },
+  {
+    seed: 20_751,
+    showed: 'a deletion all of which was under way was called blocked by what no longer mattered',
+  },
 ];
