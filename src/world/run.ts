@@ -36,6 +36,8 @@ import { World } from './world.ts';
 
 /** L1: a few failures make waits of minutes; a rolling change of seven members takes three or four. */
 const CONVERGENCE: Millis = 12 * MINUTE;
+/** A sharded cluster has more members, and goes through each phase of a change one by one. */
+const CONVERGENCE_SHARDED: Millis = 20 * MINUTE;
 /** What a person changed last is noticed by a pass at the latest; a password first by its 30 s cache. */
 const SETTLING: Millis = 33 * SECOND;
 const SETTLING_PASSWORDS: Millis = 65 * SECOND;
@@ -133,6 +135,10 @@ class Run {
     return this.stage.world;
   }
 
+  get #convergence(): Millis {
+    return this.stage.scenario.kind === 'sharded' ? CONVERGENCE_SHARDED : CONVERGENCE;
+  }
+
   #schedule(): void {
     const { scenario, people, storm, troubled } = this.stage;
     const { timeline, planes } = this.#world;
@@ -182,12 +188,12 @@ class Run {
       Math.max(timeline.now, ...this.#world.planes.map((plane) => plane.stalledUntil)),
       going,
     );
-    const settled = await this.#settle(timeline.now + CONVERGENCE, going);
+    const settled = await this.#settle(timeline.now + this.#convergence, going);
     if (!going()) return;
     if (!settled)
       return narrator.fail(
         'L1',
-        `not converged ${CONVERGENCE / MINUTE} minutes after calm: ${this.#unsettled()}`,
+        `not converged ${this.#convergence / MINUTE} minutes after calm: ${this.#unsettled()}`,
       );
     await this.#sickNeighbour(going);
     if (!going()) return;
@@ -289,7 +295,7 @@ class Run {
       world.narrator.fail('L4', `${well.metadata.name} waits for ${sick.metadata.name}: ${status?.message}`);
     world.hanging = null;
     world.tell('NEIGHBOUR', `${sick.metadata.name} answers again`);
-    if (going() && !(await this.#settle(world.timeline.now + CONVERGENCE, going)) && going())
+    if (going() && !(await this.#settle(world.timeline.now + this.#convergence, going)) && going())
       world.narrator.fail('L1', `not converged after a neighbour was well again: ${this.#unsettled()}`);
   }
 
