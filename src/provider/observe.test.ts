@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import { BelayError } from '../base/error.ts';
 import { MINUTE, SECOND } from '../base/units.ts';
+import type { State } from '../clusters/index.ts';
 import { admitted, clusterKey, conditionOf, create, makeRig, replicaSet, statusOf } from './testing/rig.ts';
 
 test('A7.1 a host whose agent does not answer is left out after 4 s; the cluster is placed on the others', async () => {
@@ -162,3 +164,39 @@ const refusedOnce = {
   message: 'not now',
   class: 'transient',
 } as const;
+
+test.each([true, false])(
+  'A4.6 S4 S10 what a forgotten import made is found with its volume and made no second time (host lists it: %s)',
+  async (listed) => {
+    const rig = makeRig(['db1', 'db2']);
+    const control = await rig.start('one');
+    const operation = rig.fleet.operation.bind(rig.fleet);
+    rig.fleet.operation = async (host, id, fence) =>
+      id.includes('/import/') ? { kind: 'unknown' } : operation(host, id, fence);
+    rig.fleet.hooks = {
+      after: (what) => {
+        if (what !== 'import') return;
+        rig.fleet.hooks = {};
+        throw new BelayError('NoAnswer', 'lost', { retry: 'unknown-outcome' });
+      },
+    };
+    const services = rig.fleet.services.bind(rig.fleet);
+    rig.fleet.services = async (host) => {
+      if (listed || rig.fleet.runtimes.length === 0) return services(host);
+      throw new BelayError('NoAnswer', 'not now', { retry: 'later' });
+    };
+    const { metadata } = await create(rig.store, 'MongoDB', 'orders', replicaSet({ members: 1 }));
+    await rig.clock.advance(2 * MINUTE);
+    // Without a list of its host's services nothing is concluded: it may be there.
+    if (!listed) expect([rig.fleet.runtimes.length, rig.fleet.operationIds.length]).toEqual([1, 1]);
+    rig.fleet.services = services;
+    rig.fleet.connect('db1', true);
+    await rig.clock.advance(MINUTE);
+    expect((await statusOf(rig.store, 'orders'))?.phase).toBe('Ready');
+    const [runtime] = rig.fleet.runtimes;
+    expect([rig.fleet.runtimes.length, rig.fleet.volumes.length]).toEqual([1, 1]);
+    const state = (await rig.store.loadState(metadata.uid))?.value as State;
+    expect(state.members).toMatchObject([{ serviceId: runtime?.id, volumeId: runtime?.volume.id }]);
+    await control.close();
+  },
+);

@@ -62,9 +62,16 @@ test('A13.1 who asked, of whom and who cancelled is the server’s word, whateve
     finalizers: ['belay.dev/operation'],
   });
   expect((await stored(rig, 'mine'))?.annotations).not.toHaveProperty('belay.dev/cancel-requested');
-  await rig.call('POST', `${OPERATIONS}/mine/cancel`, { as: 'operator' });
-  await rig.call('POST', `${OPERATIONS}/mine/cancel`, { as: 'admin' });
-  expect((await stored(rig, 'mine'))?.annotations).toMatchObject({
+  // One that nobody takes up stays as people left it.
+  await rig.store.create({
+    kind: 'Operation',
+    namespace: 'default',
+    name: 'orphan',
+    spec: { type: 'Restart', mongodbResourceRef: { name: 'gone' } },
+  });
+  expect((await rig.call('POST', `${OPERATIONS}/orphan/cancel`, { as: 'operator' })).status).toBe(202);
+  expect((await rig.call('POST', `${OPERATIONS}/orphan/cancel`, { as: 'admin' })).status).toBe(202);
+  expect((await stored(rig, 'orphan'))?.annotations).toEqual({
     'belay.dev/cancel-requested': 'the operator',
   });
 });
