@@ -11,8 +11,8 @@ import {
   doubterOf,
   initiated,
   isHealthy,
+  type MemberView,
   primaryOf,
-  quorumOf,
   replicaSetIds,
   runsItsSnapshot,
   views,
@@ -23,6 +23,7 @@ import { lostItsPort } from './planners/infrastructure.ts';
 import { healthyMajorities, isOut } from './planners/membership.ts';
 import { lostQuorum } from './planners/quorum.ts';
 import { heirOf } from './planners/rollout.ts';
+import { isIndispensable, leadsAlone, unwellBeside, votesWithout } from './planners/sparing.ts';
 import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
 import { memberHost } from './topology.ts';
@@ -269,21 +270,34 @@ function guardDisruption(
     return no('BalancerRuns', 'the balancer was not stopped yet');
   if (!isHealthy(view, members))
     return view.facts === null ? no('Stale', `nothing is known of ${member}`) : null;
-  if (members.length === 1)
-    return desired.interruption ? null : no('WouldInterrupt', `${member} is the only member`);
+  if (isIndispensable(view, members)) return guardInterruption(view, members, desired);
   if (view.database?.writablePrimary)
     return no('NotSecondary', `${member} is primary: it hands over first (S3)`);
-  const quorum = quorumOf(members);
+  const { left, needed, healthyVoters, voters } = votesWithout(view, members);
   // One that its own set does not count on yet is not there for the others either (ROL-07).
   const doubted = members.filter(
     (v) => v !== view && isHealthy(v, members) && doubterOf(v, members) !== null,
   ).length;
-  if (quorum.healthyVoters - doubted - 1 < quorum.needed)
+  if (left - doubted < needed)
     return no(
       'WouldLoseMajority',
-      `healthy voters ${quorum.healthyVoters - doubted} of ${quorum.voters}, majority ${quorum.needed}`,
+      `healthy voters ${healthyVoters - doubted} of ${voters}, majority ${needed}`,
     );
   return null;
+}
+
+/** S1: without it the set stands still, however well the others are; only the spec may say that it may. */
+function guardInterruption(
+  view: MemberView,
+  members: readonly MemberView[],
+  desired: Desired,
+): Refusal | null {
+  const { name } = view.member;
+  if (!desired.interruption) return no('WouldInterrupt', `the set takes no writes without ${name}`);
+  const sick = unwellBeside(view, members)[0];
+  if (sick !== undefined) return no('WouldLoseMajority', `${sick.member.name} is not well`);
+  const handsOver = members.length > 1 && view.database?.writablePrimary && !leadsAlone(view, members);
+  return handsOver ? no('NotSecondary', `${name} is primary: it hands over first (S3)`) : null;
 }
 
 /** CRD-11: nothing but passwords may be new in what it is given, so that no process restarts for them. */

@@ -8,6 +8,7 @@ import { Play } from './play.ts';
 import { preview } from './preview.ts';
 import { withMember } from './state.ts';
 import { eventsFor, status } from './status.ts';
+import type { DesiredMember } from './types.ts';
 
 const withoutWaits = (lines: readonly string[]): readonly string[] =>
   lines.filter((l) => !l.startsWith('wait'));
@@ -111,7 +112,56 @@ test('S3 A6.4 a primary that leaves is not asked to hand over to another that le
   const members = play.config.members.map((row) => (row._id < 3 ? { ...row, priority: 0 } : row));
   play.config = { ...play.config, members };
   play.desired = desired();
-  expect(play.pass()).toBe('wait NoElectableSecondary');
+  // Who stays is first given what makes it a successor.
+  expect([play.pass(), play.pass()]).toEqual([
+    'settings of orders-0, orders-1, orders-2',
+    'stepDown orders-4',
+  ]);
+  expect(play.states.indexOf('PRIMARY')).toBeLessThan(3);
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+
+  const few = new Play(desired({}, 5));
+  few.states = ['RECOVERING', 'SECONDARY', 'SECONDARY', 'SECONDARY', 'PRIMARY'];
+  const [first, ...rest] = desired().members as [DesiredMember, DesiredMember, DesiredMember];
+  few.config = {
+    ...few.config,
+    members: few.config.members.map((r) => ([1, 2].includes(r._id) ? { ...r, priority: 0 } : r)),
+  };
+  few.desired = desired({ members: [first, ...rest.map((r) => ({ ...r, priority: 0 }))] });
+  expect(few.pass()).toBe('wait NoElectableSecondary');
+  few.states[0] = 'SECONDARY';
+  expect(few.pass()).toBe('stepDown orders-4');
+  expect(few.states[0]).toBe('PRIMARY');
+});
+
+test('S3 A6.4 a hand-over whose scale-down has to wait is not asked for: one election, when it is of use', () => {
+  const play = new Play(desired({}, 5));
+  play.states = ['SECONDARY', 'SECONDARY', 'SECONDARY', 'SECONDARY', 'PRIMARY'];
+  play.crash(0);
+  play.crash(1);
+  play.desired = desired();
+  // Four voters need three that are well; only orders-2 and orders-3 would be.
+  for (let pass = 0; pass < 3; pass++) expect(play.pass()).not.toMatch(/stepDown|leaves/);
+  expect(play.primary()?.name).toBe('orders-4');
+  play.crash(0, false);
+  play.crash(1, false);
+  const lines = play.toTheEnd();
+  expect(lines.filter((l) => l.startsWith('stepDown'))).toEqual(['stepDown orders-4']);
+  expect(lines.at(-1)).toBe('converged');
+});
+
+test('S3 S5 who may be primary is changed from one to another: the new one first, then one hand-over', () => {
+  const [a, b, c] = desired().members as [DesiredMember, DesiredMember, DesiredMember];
+  const none = (m: DesiredMember): DesiredMember => ({ ...m, priority: 0 });
+  const play = new Play(desired({ members: [a, none(b), none(c)] }));
+  expect(play.toTheEnd()).toEqual(['converged']);
+  play.desired = desired({ members: [none(a), b, none(c)], generation: 2 });
+  expect(play.toTheEnd()).toEqual([
+    'settings of orders-1',
+    'stepDown orders-0',
+    'settings of orders-0',
+    'converged',
+  ]);
 });
 
 test('A6.3 two readings in a row: one that is behind in between begins anew', () => {

@@ -53,12 +53,6 @@ test('A3.1 STK-04 a snapshot that could not be given is tried again after a wait
   expect(set.toTheEnd().at(-1)).toBe('converged');
 });
 
-test('S1 of two voters neither is restarted: nobody could be spared', () => {
-  const set = new Play(desired({}, 2));
-  set.desired = desired(slow(1), 2);
-  expect(set.pass()).toBe('wait WouldLoseMajority');
-});
-
 test('A13.3 S2 a member that is down and being replaced is not given a change any more', () => {
   const set = replacing();
   passUntil(set, 'orders-3 join');

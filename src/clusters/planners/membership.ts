@@ -59,9 +59,10 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
   const work = config === null ? null : workOn(scene, members, config);
   if (work === null || config === null || primary === null) return [];
   if (work.kind === 'wait') return [work.decision];
-  if (work.kind === 'handOver') return [handOver(scene, set, primary, members, work.because)];
+  // Before a hand-over too: an election is in vain when what it is for has to wait.
   const unsafe = majorities(scene, members, config, work.members);
   if (unsafe !== null) return [unsafe];
+  if (work.kind === 'handOver') return [handOver(scene, set, primary, members, work.because)];
   const held = backingOff(scene, 'reconfig', set.name);
   if (held !== null) return [held];
   const step: Step = {
@@ -77,7 +78,12 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
 function workOn(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   // Who is there stays (A13.6), and has what it should have: an operation may wait for a vote that somebody took away.
   if (holdsMembership(scene.state)) return adjust(scene, members, config) ?? promote(scene, members, config);
-  const moving = leave(scene, members, config) ?? join(scene, members, config);
+  const going = leave(members, config);
+  // Who stays may first have to be given what makes one of them a successor.
+  const before =
+    going?.kind === 'handOver' && !hasSuccessor(members, config) ? adjust(scene, members, config) : null;
+  if (before?.kind === 'reconfig') return before;
+  const moving = going ?? join(scene, members, config);
   const substitute = members.find((v) => v.member.replacement && v.member.stage !== 'removing');
   if (moving !== null || substitute !== undefined)
     return moving ?? takePlace(scene, members, config, substitute as MemberView);
@@ -91,7 +97,8 @@ type Work =
       readonly change: string;
       readonly because: Reason;
     }
-  | { readonly kind: 'handOver'; readonly because: Reason }
+  /** `members`: the configuration that is to follow. */
+  | { readonly kind: 'handOver'; readonly members: readonly ConfigMember[]; readonly because: Reason }
   | { readonly kind: 'wait'; readonly decision: Decision };
 
 const rowOf = (config: ReplSetConfig, member: MemberState): ConfigMember | undefined =>
@@ -105,20 +112,21 @@ const votes = (before: ReplSetConfig, after: readonly ConfigMember[]): string =>
 // ── leave ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Highest place first; one that is down goes before it where the set could not do without those that are well. */
-function leave(_: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
+function leave(members: readonly MemberView[], config: ReplSetConfig): TakenOut | null {
   const leaving = members
     .filter((v) => v.member.stage === 'removing' && rowOf(config, v.member) !== undefined)
     .sort((a, b) => placeOf(b.member) - placeOf(a.member))
     .map((v) => takenOut(v, config, v.member.replacement?.because ?? 'ScaleDown'));
-  const isSafe = (work: Work): boolean =>
-    work.kind !== 'reconfig' || healthyMajorities(members, config.members, work.members);
+  const isSafe = (work: TakenOut): boolean => healthyMajorities(members, config.members, work.members);
   return leaving.find(isSafe) ?? leaving[0] ?? null;
 }
 
+type TakenOut = Exclude<Work, { readonly kind: 'wait' }>;
+
 /** Out of the configuration; a primary hands over first (S3). */
-function takenOut(view: MemberView, config: ReplSetConfig, because: Reason): Work {
-  if (stateOf(view) === 'PRIMARY') return { kind: 'handOver', because };
+function takenOut(view: MemberView, config: ReplSetConfig, because: Reason): TakenOut {
   const rest = config.members.filter((row) => row.host !== memberHost(view.member));
+  if (stateOf(view) === 'PRIMARY') return { kind: 'handOver', members: rest, because };
   return {
     kind: 'reconfig',
     members: rest,
@@ -126,6 +134,15 @@ function takenOut(view: MemberView, config: ReplSetConfig, because: Reason): Wor
     because,
   };
 }
+
+/** A member that stays and is not primary could be one, by the configuration of now. */
+const hasSuccessor = (members: readonly MemberView[], config: ReplSetConfig): boolean =>
+  members.some(
+    (v) =>
+      v.member.stage !== 'removing' &&
+      stateOf(v) !== 'PRIMARY' &&
+      config.members.some((r) => r.host === memberHost(v.member) && r.votes === 1 && r.priority > 0),
+  );
 
 function handOver(
   scene: Scene,
@@ -194,7 +211,7 @@ function adjust(scene: Scene, members: readonly MemberView[], config: ReplSetCon
   );
   let rows = config.members;
   const changed: string[] = [];
-  let voteChanged = false;
+  let [voteChanged, handsOver] = [false, false];
   for (const view of settled) {
     const [row, wanted] = [rowOf(config, view.member), wantedMember(scene.state, scene.desired, view.member)];
     if (row === undefined || wanted === null) continue;
@@ -202,12 +219,17 @@ function adjust(scene: Scene, members: readonly MemberView[], config: ReplSetCon
     if (same(row, next)) continue;
     if (row.votes !== next.votes && voteChanged) continue; // its turn comes in a later one (S5)
     if (next.votes > row.votes && votersOf(rows) >= MAX_VOTERS) continue; // first another loses its vote
-    if (stateOf(view) === 'PRIMARY' && next.priority === 0)
-      return { kind: 'handOver', because: 'MemberConfigChanged' };
+    // A primary gives its priority up when it has handed over, and others may first have to be given theirs.
+    if (stateOf(view) === 'PRIMARY' && next.priority === 0) {
+      handsOver = true;
+      continue;
+    }
     voteChanged ||= row.votes !== next.votes;
     rows = rows.map((r) => (r.host === row.host ? next : r));
     changed.push(view.member.name);
   }
+  if (changed.length === 0 && handsOver)
+    return { kind: 'handOver', members: config.members, because: 'MemberConfigChanged' };
   return changed.length === 0
     ? null
     : {

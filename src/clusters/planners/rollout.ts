@@ -15,7 +15,6 @@ import {
   lagOf,
   type MemberView,
   primaryOf,
-  quorumOf,
   runsItsSnapshot,
   stateOf,
 } from '../interpret.ts';
@@ -37,6 +36,7 @@ import {
   verdict,
   wait,
 } from './planner.ts';
+import { isIndispensable, leadsAlone, mayGoDown, unwellBeside, withoutHeir } from './sparing.ts';
 
 /*
  * The roller: brings running members to a new configuration, TLS mode or binary, one at a time.
@@ -228,13 +228,9 @@ function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly M
   const safe = mayGoDown(scene, view, members);
   if (safe !== null) return safe;
   if (stateOf(view) !== 'PRIMARY' || members.length === 1) return give(scene, view);
-  const heir = heirOf(view, members);
-  if (heir === null)
-    return wait(
-      'NoElectableSecondary',
-      soon(scene),
-      `${view.member.name} is primary and no caught-up secondary could take over`,
-    );
+  // The spec allows the interruption, which a hand-over to nobody would not make shorter.
+  if (isIndispensable(view, members) && leadsAlone(view, members)) return give(scene, view);
+  if (heirOf(view, members) === null) return withoutHeir(scene, view, members);
   const held = backingOff(scene, 'stepDown', set.name);
   const because = reasonOf(scene, view.member);
   return (
@@ -264,35 +260,6 @@ export function heirOf(primary: MemberView, members: readonly MemberView[]): Mem
     return v !== primary && row !== undefined && row.priority > 0 && row.votes === 1 && isHealthy(v, members);
   };
   return members.find(electable) ?? null;
-}
-
-/** S1, C2.5 strong: all others healthy, and a majority of voters stays. One member alone needs the spec's permission. */
-export function mayGoDown(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision | null {
-  const { name } = view.member;
-  if (members.length === 1) {
-    if (scene.desired.interruption) return null;
-    return blocked(
-      'WouldInterrupt',
-      'spec',
-      `${name} is the only member: working on it stops the database`,
-      'set spec.maintenance.interruption: Allowed, or add members',
-    );
-  }
-  const sick = members.filter(
-    (v) => v !== view && (!isHealthy(v, members) || doubterOf(v, members) !== null),
-  );
-  const quorum = quorumOf(members);
-  const left = quorum.healthyVoters - (isHealthy(view, members) ? 1 : 0);
-  if (sick.length === 0 && left >= quorum.needed) return null;
-  const who = sick.map((v) => v.member.name).join(', ');
-  const why =
-    who === '' ? `restart of ${name} would leave ${left} of them` : `restart of ${name} waits for ${who}`;
-  return wait(
-    'WouldLoseMajority',
-    soon(scene),
-    `${why}: healthy voters ${quorum.healthyVoters} of ${quorum.voters}, majority ${quorum.needed}`,
-    name,
-  );
 }
 
 function give(scene: Scene, view: MemberView): Decision {
@@ -336,12 +303,21 @@ function reasonOf(scene: Scene, member: MemberState): Reason {
 /** A9.4, A13.5: taken by the running process, so nothing goes down; asked for one at a time and among healthy members all the same. */
 function rotateOnline(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {
   const { member } = view;
-  const safe = members.length === 1 || hasExpired(member, scene.now) ? null : mayGoDown(scene, view, members);
+  const safe = hasExpired(member, scene.now) ? null : amongHealthy(scene, view, members);
   const held = backingOff(scene, 'rotateCertificate', member.name);
   const configVersion = nextVersion(scene.state, member);
   const step: Step = { kind: 'rotateCertificate', member: member.name, configVersion };
   const what = `${member.name}: another certificate, without a restart`;
   return safe ?? held ?? act(certificateReason(scene, member), [step], what);
+}
+
+/** Nothing goes down by it, so no vote is lost; what it may break must not meet what is broken already. */
+function amongHealthy(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision | null {
+  const sick = unwellBeside(view, members).map((v) => v.member.name);
+  if (sick.length === 0) return null;
+  const { name } = view.member;
+  const detail = `another certificate for ${name} waits for ${sick.join(', ')}`;
+  return wait('WouldLoseMajority', soon(scene), detail, name);
 }
 
 /** An upgrade that is refused must not let certificates run out. */

@@ -1,0 +1,97 @@
+import type { Decision } from '../decisions.ts';
+import {
+  configOf,
+  configRowOf,
+  doubterOf,
+  isHealthy,
+  isIrreplaceable,
+  type MemberView,
+  quorumOf,
+} from '../interpret.ts';
+import { groupsOf } from '../topology.ts';
+import type { DesiredMember } from '../types.ts';
+import { blocked, type Scene, soon, wait } from './planner.ts';
+
+/** Without a primary nobody tells who votes, so anybody may. Of routers each counts. */
+const hasVote = (view: MemberView, members: readonly MemberView[]): boolean =>
+  configOf(members) === null || configRowOf(view, members)?.votes === 1;
+
+/** However well all others are, the set has no majority without it: it is one of one or two voters, or the only router (S1). */
+export function isIndispensable(view: MemberView, members: readonly MemberView[]): boolean {
+  const { voters, needed } = quorumOf(members);
+  return hasVote(view, members) && voters - 1 < needed;
+}
+
+/** Nobody else of the set could be primary, whoever is well. */
+export function leadsAlone(view: MemberView, members: readonly MemberView[]): boolean {
+  const [config, row] = [configOf(members), configRowOf(view, members)];
+  return config !== null && row !== null && isIrreplaceable(config, row);
+}
+
+/** Healthy voters without this one, and whether that is enough. A member without a vote costs none. */
+export function votesWithout(view: MemberView, members: readonly MemberView[]) {
+  const quorum = quorumOf(members);
+  const left = quorum.healthyVoters - (isHealthy(view, members) && hasVote(view, members) ? 1 : 0);
+  return { ...quorum, left, enough: left >= quorum.needed };
+}
+
+/** Others that cannot be counted on now: unwell, or not seen to be well by one of their healthy peers (ROL-07). */
+export const unwellBeside = (view: MemberView, members: readonly MemberView[]): readonly MemberView[] =>
+  members.filter((v) => v !== view && (!isHealthy(v, members) || doubterOf(v, members) !== null));
+
+/**
+ * S1, C2.5 strong: all others healthy, and a majority of voters stays. Where no majority can stay, whoever is well, waiting
+ * does not help: the spec allows the interruption, or wants more voters, or a person has to decide.
+ */
+export function mayGoDown(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision | null {
+  const { name } = view.member;
+  const sick = unwellBeside(view, members);
+  if (sick.length === 0 && isIndispensable(view, members))
+    return scene.desired.interruption ? null : interruption(scene, view, members);
+  const { left, enough, healthyVoters, voters, needed } = votesWithout(view, members);
+  if (sick.length === 0 && enough) return null;
+  const who = sick.map((v) => v.member.name).join(', ');
+  const why =
+    who === '' ? `restart of ${name} would leave ${left} of them` : `restart of ${name} waits for ${who}`;
+  return wait(
+    'WouldLoseMajority',
+    soon(scene),
+    `${why}: healthy voters ${healthyVoters} of ${voters}, majority ${needed}`,
+    name,
+  );
+}
+
+function interruption(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {
+  const { name } = view.member;
+  const { voters } = quorumOf(members);
+  const wanted = wantedOf(scene, view).filter((m) => m.votes === 1).length;
+  if (members.length > 1 && wanted > voters) {
+    const detail = `restart of ${name} waits until the set has ${wanted} voters: it has ${voters} and can spare none`;
+    return wait('WouldLoseMajority', soon(scene), detail, name);
+  }
+  const [what, cure] =
+    members.length === 1
+      ? [`${name} is the only member: working on it stops the database`, 'add members']
+      : voters === 1
+        ? [`${name} is the only member with a vote: working on it stops the database`, 'add voting members']
+        : [`${name} is one of ${voters} voters: without it nobody is elected`, 'add a voting member'];
+  return blocked('WouldInterrupt', 'spec', what, `set spec.maintenance.interruption: Allowed, or ${cure}`);
+}
+
+/** S3: who leads has nobody to hand over to now. Where nobody ever could, the spec has to say who else may. */
+export function withoutHeir(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {
+  const { name } = view.member;
+  const able = wantedOf(scene, view).filter((m) => m.votes === 1 && m.priority > 0).length;
+  if (leadsAlone(view, members) && able < 2)
+    return blocked(
+      'WouldInterrupt',
+      'spec',
+      `${name} is the only member that could be primary: nobody can take over while it restarts`,
+      'give another member a vote and a priority above 0 in spec.memberConfig',
+    );
+  const detail = `${name} is primary and no caught-up secondary could take over`;
+  return wait('NoElectableSecondary', soon(scene), detail);
+}
+
+const wantedOf = ({ desired }: Scene, { member }: MemberView): readonly DesiredMember[] =>
+  groupsOf(desired).find((g) => g.name === member.replicaSet)?.component.members ?? [];
