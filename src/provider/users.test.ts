@@ -235,6 +235,17 @@ test('B3.5 two documents do not fight over one name: the older has it, the young
   await control.close();
 });
 
+test('B3.1 B3.5 users of one name in two databases are two users', async () => {
+  const rig = makeRig();
+  const control = await rig.start('one');
+  await create(rig.store, 'MongoDB', 'orders', replicaSet());
+  await create(rig.store, 'MongoDBUser', 'here', appUser({ db: 'admin' }));
+  await create(rig.store, 'MongoDBUser', 'there', appUser({ db: 'shop' }));
+  await rig.clock.advance(30 * SECOND);
+  expect(rig.fleet.users('orders-0')).toEqual(expect.arrayContaining(['admin.app', 'shop.app']));
+  await control.close();
+});
+
 test('B3.5 A5.2 a document that got past admission under the name of a system user is refused all the same', async () => {
   const { clock, store, fleet, control, reason } = await ready();
   const before = fleet.done.length;
