@@ -339,11 +339,21 @@ export class Authority {
       const { clock: timer } = this.#options;
       for (const object of loaded.undecided)
         timer.at(timer.now() + ADOPT_DELAY, () => this.#adoptLater(object));
+      for (const key of loaded.ended) this.#clear(key);
     }
     this.#live.refresh(clock.now());
     if (this.#desk.fleet !== this.#live.fleet) this.#desk.replaceFleet(this.#live.fleet);
     this.#desk.configure({ disabled: this.#disabled });
     this.#desk.takeChanges();
+  }
+
+  /** Whoever ended this task did not come to take its object away. */
+  #clear(key: TaskPlace['key']): void {
+    if (this.#abort.signal.aborted) return;
+    this.#ledger.remove(key).catch(() => {
+      const { clock } = this.#options;
+      clock.at(clock.now() + SWEEP_RETRY, () => this.#clear(key));
+    });
   }
 
   async #write(before: ReadonlyMap<string, Entry>, always: boolean): Promise<void> {
@@ -365,7 +375,7 @@ export class Authority {
     for (const { place, entry } of changed) {
       if (entry !== null) continue;
       // Its locks are gone with the commit; that the object lingers for a moment means nothing.
-      await this.#ledger.remove(place.key);
+      await this.#ledger.remove(place.key).catch(() => this.#clear(place.key));
     }
     for (const id of real) if (this.#desk.entry(id) === undefined) this.#places.delete(id);
     this.#schedule();

@@ -51,6 +51,8 @@ export interface Loaded {
   readonly places: ReadonlyMap<string, TaskPlace>;
   /** Documents nobody has decided on yet. */
   readonly undecided: readonly StoredObject[];
+  /** Tasks that hold and want nothing any more, and whose objects nobody has taken away. */
+  readonly ended: readonly ObjectKey[];
 }
 
 export const taskKey = (name: string): ObjectKey => ({ kind: TASK_KIND, namespace: DEFAULT_NAMESPACE, name });
@@ -78,6 +80,7 @@ export class Ledger {
     const places = new Map<string, TaskPlace>();
     const entries: Entry[] = [];
     const undecided: StoredObject[] = [];
+    const ended: ObjectKey[] = [];
     for (const object of await this.#tasks()) {
       const entry = entryOf(
         object.metadata.name,
@@ -85,6 +88,7 @@ export class Ledger {
         object.status as TaskState | null,
       );
       if (object.status === null) undecided.push(object);
+      if (entry === null && isEnded(object)) ended.push(taskKey(object.metadata.name));
       if (entry === null) continue;
       entries.push(entry);
       places.set(entry.id, placeOf(object));
@@ -93,7 +97,7 @@ export class Ledger {
     entries.sort((a, b) => a.createdAt - b.createdAt || numberOf(a.id) - numberOf(b.id));
     const { nextPermission, nextRequest, announcements, evicting, disabled } = this.#head;
     const book = { entries, announcements, evicting, nextPermission, nextRequest };
-    return { book, disabled, version: this.#version, places, undecided };
+    return { book, disabled, version: this.#version, places, undecided, ended };
   }
 
   async #tasks(): Promise<readonly StoredObject[]> {
@@ -179,6 +183,10 @@ export class Ledger {
 
 /** Nothing is held or wanted any more: what is left of a task until its object is gone. */
 const ENDED = { phase: 'Ready', message: 'nothing is left to do', conditions: [], warnings: [], actions: [] };
+
+/** One that was refused for good stays, and says why. */
+const isEnded = ({ status }: StoredObject): boolean =>
+  status !== null && (status as TaskState).phase !== 'Failed';
 
 export const placeOf = ({ metadata }: StoredObject): TaskPlace => ({
   key: taskKey(metadata.name),

@@ -16,7 +16,7 @@ import {
 import { checkAction, UndoLog } from './check.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Fleet, Item, LockRef } from './fleet.ts';
-import { DEFAULT_DURATION, DEFAULT_RETRY } from './limits.ts';
+import { DEFAULT_DURATION, DEFAULT_RETRY, MEMBER_SETTLE } from './limits.ts';
 import { Locks } from './locks.ts';
 import { itemsOf, resolve, type Target } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
@@ -465,10 +465,15 @@ export class Desk {
 
   // ── giving back ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** A permission is not needed any more. False: there is none of this id. */
-  complete(permissionId: string): boolean {
+  /**
+   * A permission is not needed any more. False: there is none of this id. `workedOn`: when somebody ended work with it, so that
+   * members settle; left out: nothing was done, or it is known how they are.
+   */
+  complete(permissionId: string, workedOn?: Millis): boolean {
     const entry = this.#entries.get(this.#permissions.get(permissionId) ?? '');
     if (entry === undefined) return false;
+    const ended = entry.held.filter((p) => p.id === permissionId);
+    if (workedOn !== undefined) for (const p of ended) this.#settleMembers(p, workedOn);
     if (entry.evict) this.#forgetEviction(entry.id);
     this.#put({ ...entry, held: entry.held.filter((p) => p.id !== permissionId) });
     return true;
@@ -483,10 +488,11 @@ export class Desk {
     return true;
   }
 
-  /** The whole entry goes, with all its locks. False: there is none. */
-  drop(id: string): boolean {
+  /** The whole entry goes, with all its locks; `workedOn` as for `complete`. False: there is none. */
+  drop(id: string, workedOn?: Millis): boolean {
     const entry = this.#entries.get(id);
     if (entry === undefined) return false;
+    if (workedOn !== undefined) for (const p of entry.held) this.#settleMembers(p, workedOn);
     this.#forgetEviction(id);
     this.#put({ ...entry, pending: [], held: [] });
     return true;
@@ -524,6 +530,22 @@ export class Desk {
     this.#announcements = [...this.#announcements, announcement];
     for (const { duration } of announcement.actions)
       this.#earliest = Math.min(this.#earliest, announcement.from + (duration ?? DEFAULT_DURATION) + 1);
+  }
+
+  /** Members that were worked on count as out for a moment longer: until what is known of them is from afterwards. */
+  #settleMembers({ id, owner, action }: Permission, from: Millis): void {
+    const target = action.type === 'lock' ? resolve(this.#fleet, action) : null;
+    if (target?.kind !== 'nodes') return;
+    const members = target.nodes.filter((n) => this.#fleet.memberOf(n) !== undefined);
+    if (members.length === 0) return;
+    const actions = members.map(
+      (n): Action => ({
+        type: 'lock',
+        scope: { kind: 'node', node: this.#fleet.nodes[n]?.key ?? '' },
+        duration: MEMBER_SETTLE,
+      }),
+    );
+    this.announce({ id: `settle-${id}`, owner: `${owner}, settling after maintenance`, actions, from });
   }
 
   withdraw(id: string): void {
@@ -576,6 +598,11 @@ export class Desk {
       );
     }
     if (held.length === entry.held.length) return;
+    // Whoever let it expire may have worked on it to the end.
+    const kept = new Set(held);
+    for (const p of entry.held) {
+      if (!kept.has(p) && endOf(p) + MEMBER_SETTLE >= now) this.#settleMembers(p, endOf(p));
+    }
     if (entry.evict && held.length === 0) this.#forgetEviction(entry.id);
     this.#put({ ...entry, held, pending: late ? [] : entry.pending });
   }

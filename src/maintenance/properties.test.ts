@@ -88,7 +88,9 @@ class Bench {
 
   /** What counts as locked for a request of this priority. */
   locked(priority: number, except: string | null): readonly string[] {
-    return [...this.desk.entries()].flatMap((entry) => [
+    // Members that settle after work on them.
+    const announced = this.desk.announcements().flatMap(({ actions }) => actions);
+    const held = [...this.desk.entries()].flatMap((entry) => [
       ...entry.held.flatMap((p) => nodesOf(this.spec, p.action)),
       ...(entry.priority < priority && entry.id !== except
         ? entry.pending
@@ -96,6 +98,7 @@ class Bench {
             .flatMap((p) => nodesOf(this.spec, p.action))
         : []),
     ]);
+    return [...held, ...announced.flatMap((action) => nodesOf(this.spec, action))];
   }
 
   /** What the plain recount grants of some actions now. */

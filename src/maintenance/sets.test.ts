@@ -3,7 +3,7 @@ import { admitMember, type MemberAsk, releaseMember } from './admit.ts';
 import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec, NodeState, ReplicaSetSpec } from './fleetSpec.ts';
-import { completeActions, createTask, refreshTask, type TaskSpec } from './tasks.ts';
+import { completeActions, createTask, dropTask, refreshTask, type TaskSpec } from './tasks.ts';
 import type { Action, Mode } from './types.ts';
 
 const MINUTE = 60_000;
@@ -325,4 +325,20 @@ test('ROL-06 a member counts as out for some seconds after its work: what is kno
   expect(soon.retryAfter).toBe(6_000);
   expect(refreshTask(desk, 'roll', 6_001).groups[0]?.[0]?.status).toBe('PERFORMED');
   expect(desk.announcements()).toEqual([]);
+});
+
+test('ROL-06 C1.3 however work ends, members settle: completed, dropped or expired, and not where nothing was done', () => {
+  const roll = (end: (desk: Desk) => void, at: number): readonly (string | undefined)[] => {
+    const desk = new Desk(new Fleet(set('a', 'uuu')));
+    const spec = { owner: 'eve', description: '', mode: 'strong' as const, priority: 0, dryRun: false };
+    createTask(desk, { ...spec, uid: 'roll', maxInFlight: 0, groups: [[host('h0')]] }, 0);
+    end(desk);
+    return [at, at + 6_000].map(
+      (now) => admitMember(desk, member(`a/${now}`, 'a-1'), now, { dry: true }).kind,
+    );
+  };
+  expect(roll((desk) => completeActions(desk, ['eve-p-1'], 1_000), 1_000)).toEqual(['refused', 'granted']);
+  expect(roll((desk) => dropTask(desk, 'roll', 1_000), 1_000)).toEqual(['refused', 'granted']);
+  expect(roll(() => {}, 10 * MINUTE)).toEqual(['refused', 'granted']);
+  expect(roll((desk) => desk.drop('eve-r-1'), 1_000)).toEqual(['granted', 'granted']);
 });

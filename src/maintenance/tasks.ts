@@ -6,13 +6,7 @@ import type { Millis } from '../base/units.ts';
 import { type Answer, priorityProblem } from './answers.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Desk } from './desk.ts';
-import {
-  MAX_ACTIONS,
-  MAX_DESCRIPTION_LENGTH,
-  MAX_HOST_LENGTH,
-  MAX_UID_LENGTH,
-  MEMBER_SETTLE,
-} from './limits.ts';
+import { MAX_ACTIONS, MAX_DESCRIPTION_LENGTH, MAX_HOST_LENGTH, MAX_UID_LENGTH } from './limits.ts';
 import { resolve } from './resolve.ts';
 import type { Action, Code, Entry, Mode, Pending, Permission, ReasonCode, Refusal } from './types.ts';
 
@@ -235,7 +229,7 @@ export function dropTask(desk: Desk, uid: string, now: Millis, options: TaskOpti
       uid,
       'what was drained or cordoned cannot be taken back now: nobody answers who could do it',
     );
-  desk.drop(entry.id);
+  desk.drop(entry.id, now);
   return { ...failed('SUCCESS', uid, ''), issues: [] };
 }
 
@@ -266,34 +260,8 @@ export function completeActions(desk: Desk, ids: readonly string[], now: Millis)
     const entry = desk.entry(desk.permission(id)?.entry ?? '');
     return { id, task: entry?.uid ?? entry?.id ?? '', status: 'SUCCESS' as const };
   });
-  for (const id of new Set(ids)) {
-    settle(desk, id, now);
-    desk.complete(id);
-  }
+  for (const id of new Set(ids)) desk.complete(id, now);
   return { status: 'SUCCESS', issues: [], actions };
-}
-
-/** Members that were worked on count as out for a moment longer: until what is known of them is from afterwards. */
-function settle(desk: Desk, id: string, now: Millis): void {
-  const permission = desk.permission(id);
-  if (permission === undefined) return;
-  const target = resolve(desk.fleet, permission.action);
-  const members =
-    target.kind === 'nodes' ? target.nodes.filter((n) => desk.fleet.memberOf(n) !== undefined) : [];
-  if (members.length === 0) return;
-  const actions = members.map(
-    (n): Action => ({
-      type: 'lock',
-      scope: { kind: 'node', node: desk.fleet.nodes[n]?.key ?? '' },
-      duration: MEMBER_SETTLE,
-    }),
-  );
-  desk.announce({
-    id: `settle-${id}`,
-    owner: `${permission.owner}, settling after maintenance`,
-    actions,
-    from: now,
-  });
 }
 
 // ── the words of an answer ─────────────────────────────────────────────────────────────────────────────────────────

@@ -48,3 +48,15 @@ test('C6.1 S3 L3 without a caught-up secondary the primary stays, and it is said
     'task m-1 of eve waits for orders-0 to hand over, and no caught-up secondary could take over',
   );
 });
+
+test('C6.1 S2 nobody hands over while a member is down because of us', () => {
+  const want = desired();
+  const record = running(want);
+  const members = record.members.map((m, i) => (i === 2 ? { ...m, stage: 'reloading' as const } : m));
+  const observed = { ...seen(record, want, ['PRIMARY', 'SECONDARY', null]), handOvers: [asked('orders-0')] };
+  const decided = plan(observed, want, { ...record, members }, 0);
+  expect(decided.act).toBeNull();
+  expect(decided.waits.map(({ detail }) => detail)).toContain(
+    'orders-0 hands over for task m-1 of eve when orders-2 is back',
+  );
+});

@@ -2,7 +2,7 @@ import type { Decision } from '../decisions.ts';
 import { primaryOf } from '../interpret.ts';
 import type { HandOverRequest } from '../types.ts';
 import { act, backingOff, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
-import { heirOf } from './rollout.ts';
+import { heirOf, isUnderWay } from './rollout.ts';
 
 /**
  * C6.1: primaries on what a person wants to work on hand over before it is granted (`--step-down`). A person asked for it
@@ -20,6 +20,11 @@ function handOver(scene: Scene, { member, task, owner }: HandOverRequest): Decis
   const members = scene.all.filter((v) => v.member.replicaSet === view.member.replicaSet);
   if (primaryOf(members) !== view) return null;
   const { replicaSet } = view.member;
+  const busy = members.find((v) => isUnderWay(scene, v.member));
+  if (busy !== undefined) {
+    const detail = `${member} hands over for task ${task} of ${owner} when ${busy.member.name} is back`;
+    return wait('DisruptionInProgress', soon(scene), detail, member);
+  }
   if (heirOf(view, members) === null) {
     const detail = `task ${task} of ${owner} waits for ${member} to hand over, and no caught-up secondary could take over`;
     return wait('NoElectableSecondary', soon(scene), detail, member);

@@ -128,7 +128,8 @@ function unreported(scene: Scene, needy: readonly MemberView[]): Decision {
   return wait('AgentNotConnected', soon(scene), `${who} gets its change when its agent reports it`);
 }
 
-const isUnderWay = (scene: Scene, member: MemberState): boolean =>
+/** A member that is down or coming back because of us. */
+export const isUnderWay = (scene: Scene, member: MemberState): boolean =>
   member.stage === 'reloading' ||
   member.stage === 'upgrading' ||
   pendingOf(scene.state, member.name)?.action === 'upgrade';

@@ -41,7 +41,7 @@ export function checkPrimaries(pass: Pass, nodes: readonly number[]): Refusal | 
   if (!pass.stepDown) return null;
   const leading = nodes.filter((n) => {
     const set = pass.fleet.setOf(n);
-    if (set === undefined || set.electable === 0) return false;
+    if (set === undefined || set.electable === 0 || set.upVoters < set.majority) return false;
     return leads(pass, n) || (pass.mode !== 'force' && mayLead(pass, set, n));
   });
   if (leading.length === 0) return null;
