@@ -277,9 +277,12 @@ test("B3.5 a vanished MongoDB holds up no user's deletion, and users of a delete
   await clock.advance(10 * SECOND);
   expect(await store.get(clusterKey('orders'))).toBeNull();
   expect(await reason('app')).toBe('ClusterNotFound');
+  const rows = async () => (await control.secrets.list('users/default/')).map((row) => row.split('/')[2]);
+  expect(new Set(await rows())).toEqual(new Set(['orders-app-admin', 'orders-gone-admin']));
   await store.update(userKey('gone'), { delete: true });
   await clock.advance(1 * SECOND);
   expect(await store.get(userKey('gone'))).toBeNull();
+  expect(new Set(await rows())).toEqual(new Set(['orders-app-admin']));
   await create(store, 'MongoDB', 'orders', replicaSet());
   await clock.advance(10 * SECOND);
   expect((await statusOf(store, 'orders'))?.phase).toBe('Ready');
