@@ -263,6 +263,7 @@ test('C1.5 S10 a task whose maker got no answer is refreshed, or dropped, before
   };
   await document('lost');
   expect((await authority.create(task('lost', ['h1']), undefined)).issues[0]).toContain('already exists');
+  expect((await authority.create(task('lost', ['h9']), undefined)).issues[0]).toContain('already exists');
   expect(states(await authority.refresh('lost'))).toEqual(['h0 PERFORMED']);
   await document('unwanted');
   expect((await authority.drop('unwanted')).status).toBe('SUCCESS');

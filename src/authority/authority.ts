@@ -129,7 +129,9 @@ export class Authority {
         return reply;
       }).then(async (reply) => {
         if (reply.entry === null && place !== null) await this.#ledger.remove(taskKey(name));
-        return reply;
+        // The identity is taken by a task that nobody has decided on yet: an earlier try, whose answer was lost.
+        const taken = reply.entry === null && place === null && (await this.#ledger.undecided(uid)) !== null;
+        return taken ? { ...reply, issues: [`Maintenance task already exists: ${uid}`] } : reply;
       });
     } finally {
       this.#making.delete(name);

@@ -12,6 +12,8 @@ import type { TaskPlan } from './tasks.ts';
 import { objectsOf } from './truth.ts';
 import type { World } from './world.ts';
 
+/** How often somebody looks for what was left behind. */
+const CLEANS_EVERY: Millis = 5 * SECOND;
 /** No answer within this: another control plane is asked. */
 const NO_ANSWER: Millis = 8 * SECOND;
 /** Work that would not end so long before its deadline is not begun. */
@@ -45,6 +47,14 @@ export class Maintainers {
   /** Nobody begins anything any more; what waits is given up, and what was begun is brought to its end. */
   end(): void {
     this.#leaving = true;
+    this.#cleanUp();
+  }
+
+  /** A request that was held up on its way may make a task once more that its owner has dropped already. */
+  #cleanUp(): void {
+    const there = new Set(objectsOf(this.#world, 'MaintenanceTask').map(({ metadata }) => metadata.name));
+    for (const task of this.#tasks) if (task.over && there.has(task.plan.name)) this.#drop(task);
+    this.#world.timeline.after(CLEANS_EVERY, () => this.#cleanUp());
   }
 
   /** What is still under way or left behind; null: nothing. */
