@@ -19,6 +19,8 @@ export class Violation extends Error {
 export class Narrator {
   readonly lines: string[] = [];
   violation: Violation | null = null;
+  /** The only invariant whose breach counts; null: all do. Whether a checker notices by itself is seen with it. */
+  heed: string | null = null;
   readonly #timeline: Timeline;
   #digest = 0x811c9dc5;
 
@@ -46,7 +48,7 @@ export class Narrator {
 
   /** The first violation counts; the run ends with it. */
   fail(invariant: string, detail: string): void {
-    if (this.violation !== null) return;
+    if (this.violation !== null || (this.heed !== null && this.heed !== invariant)) return;
     this.violation = new Violation(invariant, detail, this.#timeline.now);
     this.tell('CHECKER', `${invariant} BROKEN: ${detail}`);
   }

@@ -70,12 +70,15 @@ export interface RunResult {
 export interface RunOptions {
   readonly mutation?: Mutation;
   readonly kind?: ScenarioKind;
+  /** The only invariant that is watched for. */
+  readonly heed?: string;
 }
 
 /** Plays one seed. Failures of the world itself (not of an invariant) are thrown. */
 export async function runSeed(seed: number, options: RunOptions = {}): Promise<RunResult> {
   const scenario = drawScenario(seed, options.kind);
   const run = new Run(scenario, options.mutation ?? NO_MUTATION);
+  run.stage.world.narrator.heed = options.heed ?? null;
   await run.play();
   const { narrator, timeline } = run.stage.world;
   return {

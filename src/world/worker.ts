@@ -11,6 +11,8 @@ export interface Order {
   readonly kind?: ScenarioKind;
   /** Name of the bug to plant; null: none. */
   readonly mutant: string | null;
+  /** The only invariant that is watched for; left out: all are. */
+  readonly heed?: string;
 }
 
 /** What is told of a seed that was played. */
@@ -25,11 +27,12 @@ export interface Played {
   readonly words: readonly string[];
 }
 
-async function play({ seed, kind, mutant }: Order): Promise<Played> {
+async function play({ seed, kind, mutant, heed }: Order): Promise<Played> {
   const planted = MUTANTS.find(({ name }) => name === mutant);
   const result = await runSeed(seed, {
     ...(kind === undefined ? {} : { kind }),
     ...(planted === undefined ? {} : { mutation: planted.make() }),
+    ...(heed === undefined ? {} : { heed }),
   });
   const { digest, millis, events, blocks, words } = result;
   const broken = result.violation;
