@@ -49,7 +49,23 @@ test('A13.1 restart prints its operation, follows it member by member, and ends 
   expect(described.out).toContain('State        Succeeded, 100 %: 1 member was restarted\n');
   expect(described.out).toContain('Completed    orders-2\n');
   expect(described.out).toContain('Asked by     the admin\n');
-  expect((await cli.belay(['operations', 'nobody'])).err).toContain('no operations found');
+  // How it ended is said once.
+  expect(err).toContain('  state      Succeeded  100 %\n');
+  const nobody = await cli.belay(['operations', 'nobody']);
+  expect(nobody).toMatchObject({ code: 1, out: '' });
+  expect(nobody.err).toBe('error NotFound: mongodb default/nobody does not exist\nfix: there are: orders\n');
+});
+
+test('a database without operations has none, and is not mistaken for one that does not exist', async () => {
+  expect(await cli.belay(['operations', 'orders'])).toMatchObject({
+    code: 0,
+    out: '',
+    err: 'orders has no operations\n',
+  });
+  expect(await cli.belay(['operations', 'mongodb/orders', '-o', 'json'])).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('"items": []'),
+  });
 });
 
 test('A13.1 --no-wait says how to watch and to stop; cancel stops it; wait tells by its exit code how it ended', async () => {

@@ -24,8 +24,12 @@ function tailOf(member: MemberRow): string {
   if (member.progressPercent !== undefined) return `initial sync ${Math.round(member.progressPercent)} %`;
   if (member.state === 'PRIMARY') return 'lag –';
   if (member.state === 'SECONDARY' && member.lagMillis !== undefined) return `lag ${lag(member.lagMillis)}`;
-  return member.message ?? '';
+  return withoutName(member.message ?? '', member.name);
 }
+
+/** The line begins with the name already. */
+const withoutName = (text: string, name: string): string =>
+  text.startsWith(`${name} `) ? text.slice(name.length + 1) : text;
 
 /** All lines of an object's progress: members, the set, and what is done or waited for now. */
 export function progressLines(object: ApiObject): readonly string[] {
@@ -58,8 +62,10 @@ function operationLines(object: ApiObject): readonly string[] {
   const stopping = cancelRequested === true && state === 'Running' ? '  (is to be cancelled)' : '';
   const lines = completedMembers.map((m) => `  ${m.padEnd(width)}   ✔ done`);
   if (state === 'Running' && currentMember !== undefined)
-    lines.push(`  ${currentMember.padEnd(width)}   · ${message}`);
-  const text = state === 'Running' && currentMember !== undefined ? '' : `   ${message}`;
+    lines.push(`  ${currentMember.padEnd(width)}   · ${withoutName(message, currentMember)}`);
+  // How it ended is the verb's own last line.
+  const text =
+    state === 'Waiting' || (state === 'Running' && currentMember === undefined) ? `   ${message}` : '';
   lines.push(`  ${'state'.padEnd(width)}   ${state}${percent}${stopping}${text}`.trimEnd());
   if (nextTryAt !== undefined && state === 'Running')
     lines.push(
@@ -76,6 +82,18 @@ function phaseLine(object: ApiObject): string {
 /** Without what changes by itself all the time, so that a log of progress does not repeat itself. */
 const withoutLag = (line: string): string => line.replace(/ {2}lag \S+( \S+)?$/, '');
 
+/** How far a line's rest is moved in, and the least that is left for it on a narrow terminal. */
+const [INDENT, LEAST] = [6, 20] as const;
+
+/** A line in pieces that fit, broken between words where it can be: its end often says what to do. */
+function wrapped(line: string, width: number): readonly string[] {
+  if (line.length <= width || width < INDENT + LEAST) return [line.slice(0, width)];
+  const space = line.lastIndexOf(' ', width);
+  const end = space > INDENT ? space : width;
+  const rest = line.slice(end).trimStart();
+  return [line.slice(0, end).trimEnd(), ...wrapped(`${' '.repeat(INDENT)}${rest}`, width)];
+}
+
 /** Draws a block of lines over the last one on a terminal; elsewhere prints only lines that say something new. */
 export function makePainter(terminal: Terminal): (lines: readonly string[]) => void {
   let drawn = 0;
@@ -89,8 +107,8 @@ export function makePainter(terminal: Terminal): (lines: readonly string[]) => v
     }
     // More lines than the screen has could not be drawn over again.
     const shown = lines
-      .slice(0, Math.max(1, terminal.rows - 2))
-      .map((line) => line.slice(0, terminal.columns - 1));
+      .flatMap((line) => wrapped(line, terminal.columns - 1))
+      .slice(0, Math.max(1, terminal.rows - 2));
     if (shown.length === 0) return;
     const up = drawn > 0 ? `\u001b[${drawn}A\u001b[J` : '';
     terminal.err(`${up}${shown.join('\n')}`);

@@ -100,7 +100,6 @@ export interface Placement {
 /** Why something is done. A closed set: the same names in log, event, condition, metric and UI. */
 export type Reason =
   | 'Creating'
-  | 'Retrying'
   | 'Adopting'
   | 'Bootstrapping'
   | 'UsersMissing'

@@ -9,6 +9,7 @@ import type { ApiDeps } from './deps.ts';
 import { diskWarnings } from './disks.ts';
 import { refuseNameClash } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
+import { othersOf } from './others.ts';
 import { presentObject } from './present.ts';
 import { applySecret } from './secretDocuments.ts';
 
@@ -240,9 +241,8 @@ const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 export async function getObject(deps: Pick<ApiDeps, 'store'>, key: ObjectKey): Promise<StoredObject> {
   const object = await deps.store.get(key);
   if (object !== null) return object;
-  const { items } = await deps.store.list({ kind: key.kind, namespace: key.namespace, limit: 5 });
-  const others = items.map((o) => o.metadata.name).join(', ');
   const info = findKind(key.kind);
+  const others = await othersOf(deps, key);
   const place = info?.scope === 'cluster' ? key.name : `${key.namespace}/${key.name}`;
   throw new BelayError('NotFound', `${info?.plural ?? key.kind} ${place} does not exist`, {
     retry: 'never',

@@ -9,6 +9,7 @@ import { hasEnded, operationTarget, requestOf } from '../provider/operationObjec
 import { invalid } from './admission.ts';
 import type { ApiDeps } from './deps.ts';
 import { OPERATIONS_KEPT, OPERATIONS_OPEN } from './limits.ts';
+import { othersOf } from './others.ts';
 
 type Loose = Readonly<Record<string, unknown>>;
 const isMap = (value: unknown): value is Loose =>
@@ -90,8 +91,7 @@ const asStored = ({ kind, metadata, spec }: Operation): StoredObject => ({
 });
 
 async function noTarget(deps: ApiDeps, { namespace, name }: ObjectKey): Promise<Problem> {
-  const { items } = await deps.store.list({ kind: 'MongoDB', namespace, limit: 5 });
-  const others = items.map((o) => o.metadata.name).join(', ');
+  const others = await othersOf(deps, { kind: 'MongoDB', namespace });
   return {
     path: 'spec.mongodbResourceRef.name',
     message: `there is no MongoDB ${namespace}/${name}${others === '' ? '' : `; there are: ${others}`}`,

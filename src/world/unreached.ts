@@ -12,7 +12,6 @@ export const UNREACHED: Readonly<Record<string, string>> = {
   'WaitReason BalancerFinishing': SHARDED,
   'Refusal RouterNotReady': SHARDED,
   'Refusal BalancerRuns': SHARDED,
-  'Reason Retrying': 'no planner gives it: a retry keeps the reason of what is tried again',
   'Reason VolumeGrowth': 'the hosts of the world do not grow volumes',
   'Reason BalancerSwitched': SHARDED,
   'Refusal NotPlaced': 'a member that vanished from the record between plan and guard of one pass',

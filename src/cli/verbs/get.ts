@@ -8,6 +8,8 @@ export interface GetOptions {
   readonly watch: boolean;
   readonly allNamespaces: boolean;
   readonly selector: string | undefined;
+  /** What is said when there is none; absent: that none was found. */
+  readonly none?: string | undefined;
 }
 
 /** Kinds that `belay get all` shows. */
@@ -81,7 +83,7 @@ async function print(
       options.allNamespaces || found.every((f) => !f.kind.namespaced)
         ? ''
         : ` in namespace ${context.namespace}`;
-    terminal.err(`no ${found.map((f) => f.kind.plural).join(', ')} found${where}`);
+    terminal.err(options.none ?? `no ${found.map((f) => f.kind.plural).join(', ')} found${where}`);
     return;
   }
   const paint = await painter(terminal);

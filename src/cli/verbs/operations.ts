@@ -2,7 +2,7 @@
 import { BelayError } from '../../base/error.ts';
 import type { Millis } from '../../base/units.ts';
 import { OPERATION_STATES } from '../../model/index.ts';
-import { type ApiObject, objectPath } from '../client.ts';
+import { type ApiObject, listAll, objectPath } from '../client.ts';
 import { type Context, kindOf, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
@@ -136,14 +136,20 @@ async function show(context: Context, object: ApiObject, line: string, remark: s
 }
 
 /** `belay operations [NAME]`: all of them, or those of one database, the newest last. */
-export function operations(
+export async function operations(
   context: Context,
   name: string | undefined,
   options: { readonly watch: boolean; readonly allNamespaces: boolean },
 ): Promise<void> {
   const target = name === undefined ? undefined : bare(name, /^(mongodbs?|mdb)\//i);
   const selector = target === undefined ? undefined : `belay.dev/mongodb=${target}`;
-  return get(context, ['operations'], { ...options, selector });
+  if (target !== undefined && !options.watch && !options.allNamespaces) {
+    const some = await listAll(context.client, objectPath('operations', context.namespace), selector);
+    // None of its own: is there such a database at all? `NotFound` says what there is instead.
+    if (some.length === 0) await context.client.get(objectPath('mongodb', context.namespace, target));
+  }
+  const none = target === undefined ? undefined : `${target} has no operations`;
+  return get(context, ['operations'], { ...options, selector, none });
 }
 
 /** `belay cancel OPERATION`: asks, and waits until it has stopped. Exit 1 when it ended in another way. */

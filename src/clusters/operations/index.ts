@@ -15,6 +15,7 @@ import type {
   State,
 } from '../types.ts';
 import { START_BALANCER, STOP_BALANCER } from './balancer.ts';
+import { busyText } from './busy.ts';
 import { FORCE_RECONFIG } from './forceReconfig.ts';
 import { MOVE } from './move.ts';
 import { RAISE_FCV } from './raiseFcv.ts';
@@ -239,6 +240,6 @@ function unsettled({ state }: Scene, spec: OperationSpec): string | null {
   // What is left of members that were replaced is in nobody's way.
   const pending = state.pending.filter((p) => state.members.some((m) => m.name === p.member));
   if (busy.length === 0 && pending.length === 0) return null;
-  const who = busy.map((m) => `${m.name} is ${m.stage}`).join(', ');
+  const who = busy.map(busyText).join(', ');
   return who === '' ? 'an infrastructure operation is under way' : who;
 }

@@ -15,6 +15,7 @@ import type {
   RunningOperation,
   State,
 } from '../types.ts';
+import { busyText } from './busy.ts';
 import type { OperationRule, Progress } from './rule.ts';
 
 /** Who is to be replaced, and where the new one may come to. */
@@ -101,7 +102,7 @@ function obstacle(scene: Scene, intent: Intent): string | null {
   const set = state.replicaSets.find((r) => r.name === member.replicaSet);
   if (set?.stage !== 'ready') return `${member.replicaSet} is not set up yet`;
   const busy = state.members.find((m) => m !== member && m.replicaSet === set.name && m.stage !== 'active');
-  if (busy !== undefined) return `${busy.name} is ${busy.stage}`;
+  if (busy !== undefined) return busyText(busy);
   const pending = state.members.find((m) => m !== member && pendingOf(state, m.name) !== null);
   if (pending !== undefined)
     return `${pendingOf(state, pending.name)?.action} of ${pending.name} is under way`;

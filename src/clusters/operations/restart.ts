@@ -1,5 +1,6 @@
 import { isHealthy } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
+import { neverSpared } from '../planners/sparing.ts';
 import { restartToken } from '../snapshotInputs.ts';
 import type { OperationRequest, RunningOperation, State } from '../types.ts';
 import type { OperationRule } from './rule.ts';
@@ -15,10 +16,8 @@ export const RESTART: OperationRule = {
   },
   // Once begun it holds members where they are (A13.6), and adding some is one way out: so it does not begin.
   waitFor: (scene, request) => {
-    const name = scene.desired.interruption ? undefined : onlyMember(scene, wanted(request));
-    return name === undefined
-      ? null
-      : `${name} is the only member: its restart stops the database; set spec.maintenance.interruption: Allowed, or add members`;
+    const never = indispensable(scene, wanted(request));
+    return never === null ? null : `${never.detail}; ${never.fix}`;
   },
   begin: ({ state }, request) => {
     const names = wanted(request);
@@ -41,15 +40,17 @@ export const RESTART: OperationRule = {
   movesMembers: false,
 };
 
-/** A healthy member that is alone in its set. */
-function onlyMember({ all }: Scene, names: readonly string[]): string | undefined {
-  const alone = all.find((view) => {
+/** The first healthy member that nobody can be spared for, with the way out. */
+function indispensable(scene: Scene, names: readonly string[]): ReturnType<typeof neverSpared> {
+  for (const view of scene.all) {
     const { name, replicaSet, role } = view.member;
-    const members = all.filter((v) => v.member.replicaSet === replicaSet);
+    const members = scene.all.filter((v) => v.member.replicaSet === replicaSet);
     const asked = names.length === 0 || names.includes(name);
-    return asked && role !== 'router' && members.length === 1 && isHealthy(view, members);
-  });
-  return alone?.member.name;
+    if (!asked || role === 'router' || !isHealthy(view, members)) continue;
+    const never = neverSpared(scene, view, members);
+    if (never !== null) return never;
+  }
+  return null;
 }
 
 const wanted = ({ spec }: OperationRequest): readonly string[] =>

@@ -69,7 +69,7 @@ function running(
   const share = members.length === 0 ? 0 : Math.round((100 * completed.length) / members.length);
   const resting =
     state.phase === 'suspended' ? 'the cluster is suspended; it goes on when it is resumed' : undefined;
-  const doing = held === undefined ? resting : withoutClock(held.detail);
+  const doing = held === undefined ? resting : textOf(held);
   const message =
     common.cancelRequested && told.keeps !== null
       ? `not cancelled: ${told.keeps}${doing === undefined ? '' : ` (${doing})`}`
@@ -85,6 +85,14 @@ function running(
     cancellable: told.keeps === null,
     startedAt: text(startedAt),
   };
+}
+
+/** A step that has nothing to say but whom it is about says what it does too. */
+function textOf(held: Decision): string {
+  if (held.kind === 'converged') return '';
+  if (held.kind !== 'act') return withoutClock(held.detail);
+  const names = held.steps.map((step) => ('member' in step ? step.member : '')).join(', ');
+  return held.detail === names ? `${held.steps[0]?.kind} of ${names}` : held.detail;
 }
 
 /** When a step that failed is tried again, and how often it failed; nothing while none waits for that. */

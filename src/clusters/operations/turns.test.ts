@@ -61,7 +61,7 @@ test('STK-05 L1 of two replacements behind a restart that waits, the one that ca
     asked({ type: 'Replace', ...ref, member: 'orders-2' }, 2),
     asked({ type: 'Replace', ...ref, member: 'orders-1' }, 3),
   ];
-  expect(waitOf(set, set.requests[1] as OperationRequest)).toBe('orders-1 is planned');
+  expect(waitOf(set, set.requests[1] as OperationRequest)).toBe('orders-1 is to be made');
   for (let pass = 0; pass < 120; pass++) set.pass();
   expect(set.state.ended.map((e) => [e.uid, e.state])).toEqual([
     ['op-3', 'Succeeded'],

@@ -11,10 +11,12 @@ export const fcvOf = (all: readonly MemberView[], set: string): string | null =>
 
 /** A8.5, S7: who does not run this series, by what was deployed and by what was seen; null: everybody does. Unknown does not. */
 export function notOfSeries(all: readonly MemberView[], series: string): string | null {
-  for (const { member, database } of all) {
+  for (const { member, facts, database } of all) {
     const { name, deployedVersion } = member;
     if (seriesOf(deployedVersion ?? '') !== series)
       return `${name} is deployed as ${deployedVersion ?? 'nothing yet'}`;
+    const isDown = facts?.process.kind === 'exited' || facts?.process.kind === 'absent';
+    if (database === null && isDown) return `${name} is down; it goes on when it is up again`;
     if (database === null) return `it is not known what ${name} runs`;
     if (seriesOf(database.binaryVersion) !== series) return `${name} runs ${database.binaryVersion}`;
   }

@@ -40,7 +40,8 @@ export const planPending: Planner = (scene) => {
     .filter((p) => !isLeftBehind(scene, p.member))
     .map((p) => {
       const facts = scene.observed.operations[p.stepId];
-      const detail = facts?.kind === 'running' && facts.detail !== '' ? `: ${facts.detail}` : '';
+      const told = facts?.kind === 'running' && facts.detail !== p.action ? facts.detail : '';
+      const detail = told === '' ? '' : `: ${told}`;
       const since = formatDuration(Math.max(0, scene.now - p.startedAt));
       return wait(
         'OperationRunning',
@@ -203,7 +204,7 @@ export const planStarting: Planner = (scene) => {
         by: 'SnapshotRejected',
         needs: 'spec',
         detail: `${member.name} cannot take its configuration: ${facts.configError}`,
-        fix: 'correct the spec; the corrected one is given to this member at once',
+        fix: 'correct what it names in the spec, or put the last change back (belay apply): this member gets the new one at once, and no other is touched before it runs',
       });
     } else if (facts.process.kind === 'exited') {
       decisions.push(exited(scene, member, facts.process));

@@ -3,9 +3,10 @@ import { expect, test } from 'vitest';
 import { desired } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { type MemberView, views } from '../interpret.ts';
+import { operationWait } from '../operations/index.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
-import type { Desired, DesiredMember } from '../types.ts';
+import type { Desired, DesiredMember, OperationRequest } from '../types.ts';
 import { mayGoDown } from './sparing.ts';
 
 const slow = (ms: number, generation = 2): Partial<Desired> => ({
@@ -100,4 +101,34 @@ test('A9.4 another certificate is taken by a member of a set of two, since nothi
   const lines = set.toTheEnd();
   expect(lines.filter((l) => l.startsWith('rotateCertificate'))).not.toEqual([]);
   expect(lines.at(-1)).toBe('converged');
+});
+
+test('A13.6 L1 a restart that can never be done does not begin, so that it holds nothing up; one of others does', () => {
+  const restart = (members: readonly string[]) => ({
+    uid: 'op-1',
+    name: 'orders-restart',
+    spec: { type: 'Restart', mongodbResourceRef: { name: 'orders' }, members } as const,
+    createdAt: 0,
+    cancelRequested: false,
+  });
+  const [first, ...others] = desired().members as [DesiredMember, ...DesiredMember[]];
+  const cases = [
+    [desired({}, 2), /^orders-0 is one of 2 voters/],
+    [
+      desired({ members: [first, ...others.map((m) => ({ ...m, priority: 0 }))] }),
+      /^orders-0 is the only member that could be primary/,
+    ],
+  ] as const;
+  for (const [want, why] of cases) {
+    const set = new Play(want);
+    set.requests = [restart([])];
+    expect(set.toTheEnd()).toEqual(['converged']);
+    expect(set.state.operation).toBeNull();
+    const { state, now } = set;
+    const scene = { observed: set.reading(), desired: want, state, now };
+    expect(operationWait(scene, set.requests[0] as OperationRequest)).toMatch(why);
+  }
+  const rest = new Play(cases[1][0]);
+  rest.requests = [restart(['orders-1', 'orders-2'])];
+  expect(rest.toTheEnd()).toEqual(['reload orders-2', 'reload orders-1', 'converged']);
 });

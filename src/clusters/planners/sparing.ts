@@ -81,16 +81,28 @@ function interruption(scene: Scene, view: MemberView, members: readonly MemberVi
 /** S3: who leads has nobody to hand over to now. Where nobody ever could, the spec has to say who else may. */
 export function withoutHeir(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {
   const { name } = view.member;
-  const able = wantedOf(scene, view).filter((m) => m.votes === 1 && m.priority > 0).length;
-  if (leadsAlone(view, members) && able < 2)
-    return blocked(
-      'WouldInterrupt',
-      'spec',
-      `${name} is the only member that could be primary: nobody can take over while it restarts`,
-      'give another member a vote and a priority above 0 in spec.memberConfig',
-    );
   const detail = `${name} is primary and no caught-up secondary could take over`;
-  return wait('NoElectableSecondary', soon(scene), detail);
+  return noSuccessor(scene, view, members) ?? wait('NoElectableSecondary', soon(scene), detail);
+}
+
+function noSuccessor(scene: Scene, view: MemberView, members: readonly MemberView[]): Blocked | null {
+  const able = wantedOf(scene, view).filter((m) => m.votes === 1 && m.priority > 0).length;
+  if (!leadsAlone(view, members) || able > 1) return null;
+  return blocked(
+    'WouldInterrupt',
+    'spec',
+    `${view.member.name} is the only member that could be primary: nobody can take over while it restarts`,
+    'give another member a vote and a priority above 0 in spec.memberConfig',
+  );
+}
+
+type Blocked = Extract<Decision, { readonly kind: 'blocked' }>;
+
+/** Why this member can never be restarted as the spec is now; null: it can, be it later. */
+export function neverSpared(scene: Scene, view: MemberView, members: readonly MemberView[]): Blocked | null {
+  if (!isIndispensable(view, members)) return noSuccessor(scene, view, members);
+  const decision = scene.desired.interruption ? null : interruption(scene, view, members);
+  return decision?.kind === 'blocked' ? decision : null;
 }
 
 const wantedOf = ({ desired }: Scene, { member }: MemberView): readonly DesiredMember[] =>
