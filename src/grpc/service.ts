@@ -113,7 +113,7 @@ export function maintenanceService(deps: ServiceDeps): UntypedServiceImplementat
   return {
     listClusterNodes: handler(deps, 'viewer', packed(ListClusterNodesResultSchema, {}), async (call) => {
       const { numbers, views } = await placeOf(deps, call);
-      const nodes = views.map((v) => nodeMessage(v.node, v.state, numbers.idOf(v.node.key) ?? 0));
+      const nodes = (await views()).map((v) => nodeMessage(v.node, v.state, numbers.idOf(v.node.key) ?? 0));
       return outcome('SUCCESS', [], packed(ListClusterNodesResultSchema, { nodes }));
     }),
     createMaintenanceTask: handler<CreateMaintenanceTaskRequest>(
@@ -201,7 +201,7 @@ export const discoveryService = (deps: ServiceDeps): UntypedServiceImplementatio
 export const cmsService = (deps: ServiceDeps): UntypedServiceImplementation => ({
   listDatabases: handler(deps, 'viewer', packed(ListDatabasesResultSchema, {}), async (call) => {
     const { numbers, views } = await placeOf(deps, call);
-    const names = views.flatMap(({ node }) =>
+    const names = (await views()).flatMap(({ node }) =>
       numbers.topology === undefined ? [`/${node.cluster}`] : (node.tenant ?? []),
     );
     return outcome('SUCCESS', [], packed(ListDatabasesResultSchema, { paths: [...new Set(names)] }));
@@ -270,18 +270,21 @@ const operationOf = (status: number, issues: readonly string[], result: Any | nu
     ...(result === null ? {} : { result }),
   });
 
+/** Where a call looks: `views` are the nodes as they are now, of which most calls need no more than their numbers. */
+interface Place {
+  readonly numbers: Numbers;
+  readonly views: () => Promise<readonly NodeView[]>;
+}
+
 /** The topology a call is about, with the numbers of its nodes. */
-async function placeOf(
-  deps: ServiceDeps,
-  call: Call<Message>,
-): Promise<{ readonly numbers: Numbers; readonly views: readonly NodeView[] }> {
+async function placeOf(deps: ServiceDeps, call: Call<Message>): Promise<Place> {
   const names = deps.topologies();
   const database = String(call.metadata.get(DATABASE)[0] ?? '');
   const named = names.find((name) => database === name || database.replace(/^\//, '').split('/')[0] === name);
   const only = names.length === 1 ? names[0] : undefined;
   const topology = named ?? deps.topology ?? only;
   if (topology !== undefined)
-    return { numbers: topologyNumbers(topology), views: await deps.authority.nodes(topology) };
+    return { numbers: topologyNumbers(topology), views: () => deps.authority.nodes(topology) };
   const views = (await deps.authority.nodes()).filter(({ node }) => node.id === undefined);
-  return { numbers: managedNumbers(views.map(({ node }) => node.key)), views };
+  return { numbers: managedNumbers(views.map(({ node }) => node.key)), views: async () => views };
 }

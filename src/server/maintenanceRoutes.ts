@@ -3,12 +3,7 @@ import { z } from 'zod';
 import type { Authority, HostView, NodeView } from '../authority/index.ts';
 import { BelayError } from '../base/error.ts';
 import { ORIGINAL, type TaskReply } from '../maintenance/index.ts';
-import {
-  DEFAULT_NAMESPACE,
-  type Topology,
-  type TopologyHealth,
-  topologyHealthSchema,
-} from '../model/index.ts';
+import { type TopologyHealth, topologyHealthSchema } from '../model/index.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   COMPLETE,
@@ -22,8 +17,8 @@ import {
   taskJson,
   throwUnlessDone,
 } from './maintenanceWords.ts';
-import { getObject } from './objects.ts';
 import type { Body, Call, Json, Parameter, Route } from './routes.ts';
+import { noteHealth } from './topologyHealth.ts';
 
 const body = (check: z.ZodType): Body => ({
   check,
@@ -239,7 +234,7 @@ function lookRoutes(deps: ApiDeps): readonly Route[] {
 
 /** Health that somebody observes is pushed here; what is not named stays as it was told last. */
 function healthRoute(deps: ApiDeps): Route {
-  // One after the other: two pushes at once must not forget what the other one told.
+  // One after the other: pushes that come at once need not get into each other's way.
   let turn: Promise<unknown> = Promise.resolve();
   return {
     method: 'POST',
@@ -256,33 +251,6 @@ function healthRoute(deps: ApiDeps): Route {
       return noted;
     },
   };
-}
-
-async function noteHealth(deps: ApiDeps, name: string, news: TopologyHealth): Promise<Json> {
-  const key = { kind: 'Topology', namespace: DEFAULT_NAMESPACE, name };
-  const object = await getObject(deps, key);
-  const known = (object.status as Topology['status'] | null)?.health;
-  const observedAt = new Date(deps.clock.now()).toISOString();
-  const health = {
-    nodes: merged(known?.nodes ?? [], news.nodes, (n) => `${n.id}`),
-    disks: merged(known?.disks ?? [], news.disks, (d) => `${d.node}/${d.disk}`),
-    vdisks: merged(known?.vdisks ?? [], news.vdisks, (v) => `${v.group}/${v.node}`),
-    observedAt,
-  };
-  const { generation, uid } = object.metadata;
-  const value = { observedGeneration: generation, phase: 'Ready', conditions: [], warnings: [], health };
-  await deps.store.commit({ status: [{ key, uid, value }] });
-  return { observedAt, nodes: health.nodes.length };
-}
-
-function merged<T extends object>(
-  known: readonly T[],
-  news: readonly T[],
-  keyOf: (item: T) => string,
-): readonly T[] {
-  const all = new Map(known.map((item) => [keyOf(item), item]));
-  for (const item of news) all.set(keyOf(item), { ...all.get(keyOf(item)), ...item });
-  return [...all.values()];
 }
 
 // ── answers ────────────────────────────────────────────────────────────────────────────────────────────────────────

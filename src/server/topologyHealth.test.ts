@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import type { Store } from '../engine/ports.ts';
+import { ManualClock } from '../engine/testing/clock.ts';
+import type { Topology, TopologyHealth } from '../model/index.ts';
+import { openMemoryStore } from '../store/memory.ts';
+import { memoryDisk } from '../store/memory-tables.ts';
+import { noteHealth } from './topologyHealth.ts';
+
+const KEY = { kind: 'Topology', namespace: 'default', name: 'ydb' };
+const push = (id: number, state: 'Up' | 'Down'): TopologyHealth => ({
+  nodes: [{ id, state }],
+  disks: [],
+  vdisks: [],
+});
+
+function stage() {
+  const clock = new ManualClock(0);
+  const disk = memoryDisk();
+  const open = (): Store => openMemoryStore({ clock, disk });
+  const store = open();
+  const told = async (): Promise<readonly string[]> => {
+    const status = (await store.get(KEY))?.status as Topology['status'];
+    return (status?.health?.nodes ?? []).map(({ id, state }) => `${id} ${state}`).sort();
+  };
+  return { clock, open, store, told };
+}
+
+test('C6.3 C1.6 two control planes that note health at the same time both keep what the other one was told', async () => {
+  const { clock, open, store, told } = stage();
+  await store.create({ ...KEY, spec: {} });
+  const other = open();
+  let between = 0;
+  // Between the reading of one and its write the other one notes something.
+  const late = new Proxy(open(), {
+    get: (target, name) => {
+      const value = Reflect.get(target, name, target) as unknown;
+      if (name !== 'commit') return typeof value === 'function' ? value.bind(target) : value;
+      return async (batch: Parameters<Store['commit']>[0]) => {
+        if (between++ === 0) await noteHealth({ store: other, clock }, 'ydb', push(2, 'Down'));
+        return target.commit(batch);
+      };
+    },
+  });
+  await noteHealth({ store: late, clock }, 'ydb', push(1, 'Down'));
+  expect(await told()).toEqual(['1 Down', '2 Down']);
+  const many = Array.from({ length: 12 }, (_, i) =>
+    noteHealth({ store: i % 2 === 0 ? store : other, clock }, 'ydb', push(10 + i, 'Up')),
+  );
+  await Promise.all(many);
+  expect(await told()).toHaveLength(14);
+});
+
+test('C6.3 health of a topology that is not there is refused, and nothing is noted', async () => {
+  const { clock, store } = stage();
+  await expect(noteHealth({ store, clock }, 'ydb', push(1, 'Up'))).rejects.toMatchObject({
+    code: 'NotFound',
+  });
+  expect(await store.loadState('health of topology ydb')).toBeNull();
+});
