@@ -151,6 +151,8 @@ export type WaitReason =
   | 'WouldLoseMajority'
   | 'DisruptionInProgress'
   | 'NoElectableSecondary'
+  /** Clients do not know yet that the members that could take over are back. */
+  | 'ClientsLookAgain'
   /** A13.6: an operation runs, and this waits for its end. */
   | 'OperationInProgress'
   | 'MaintenanceWindow'

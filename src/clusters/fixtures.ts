@@ -1,4 +1,5 @@
 /** Small worlds for the tests of this room. */
+import { DAY } from '../base/units.ts';
 import type { DatabaseFacts, MemberFacts, MemberStateName } from './facts.ts';
 import { configFingerprint, goalOf } from './snapshotInputs.ts';
 import { initialState } from './state.ts';
@@ -140,7 +141,7 @@ export const facts = (
   serviceId: member.serviceId ?? '',
   configVersion: 1,
   configError: null,
-  process: { kind: 'running', pid: 1, since: 0, adopted: false },
+  process: { kind: 'running', pid: 1, since: -DAY, adopted: false },
   database: { ...blank, ...database },
   certificate: null,
   volume: null,

@@ -77,6 +77,13 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
       at = window.until;
       continue;
     }
+    // Clients know a member again soon after it is back: nothing to tell of, but time passes.
+    const clients = next.act === null ? next.waits.find((w) => w.on === 'ClientsLookAgain') : undefined;
+    if (clients !== undefined && clients.until > at) {
+      model = { ...model, state: known };
+      at = clients.until;
+      continue;
+    }
     // What is waited for comes, once: the plan goes on as if it had, and says so.
     const well = next.act === null && before.length === 0 ? afterWaits(next, model.observed, known) : null;
     if (well !== null) {

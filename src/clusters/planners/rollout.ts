@@ -25,6 +25,7 @@ import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.t
 import type { MemberState, State } from '../types.ts';
 import { majorStep, newestRunOf, tellsItsRuns } from '../versions.ts';
 import { closedWindow } from '../windows.ts';
+import { clientsMiss } from './clients.ts';
 import {
   act,
   backingOff,
@@ -232,7 +233,7 @@ function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly M
   // The spec allows the interruption, which a hand-over to nobody would not make shorter.
   if (isIndispensable(view, members) && leadsAlone(view, members)) return give(scene, view);
   if (heirOf(view, members) === null) return withoutHeir(scene, view, members);
-  const held = backingOff(scene, 'stepDown', set.name);
+  const held = backingOff(scene, 'stepDown', set.name) ?? clientsMiss(scene, view, members);
   const because = reasonOf(scene, view.member);
   return (
     held ??
