@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { Erasure, FleetSpec, LimitSetSpec, NodeSpec, NodeState } from './fleetSpec.ts';
-import type { Mode } from './types.ts';
+import type { Action, Mode } from './types.ts';
 
 const node = (n: number, state: NodeState = 'up', kind: NodeSpec['kind'] = 'storage'): NodeSpec => ({
   key: `${n}`,
@@ -134,4 +134,54 @@ test('C5.1 a node is looked at in order: its lock, limits, disks, ring, system t
 
 test('C1.4 what is locked counts as unavailable, and whoever has the lock may work on it', () => {
   expect(take(group('block-4-2', 8), [0, 0, 1], 'strong')).toEqual(['granted', 'Locked', VDISKS]);
+});
+
+test('C2.4 smart: strong first, weak for a request that holds nothing of the group, ring or tablets yet, never force', () => {
+  expect(take(group('block-4-2', 8), [0, 1, 2], 'smart')).toEqual(['granted', 'granted', VDISKS]);
+  expect(take(group('block-4-2', 8, [3]), [0, 1], 'smart')).toEqual(['granted', VDISKS]);
+  expect(take(group('none', 2), [0], 'smart')).toEqual(['NoParity']);
+  const nodes = Array.from({ length: 5 }, (_, n) => node(n, 'up', 'dynamic'));
+  const stateStorages = [{ nToSelect: 5, rings: [['0'], ['1'], ['2'], ['3'], ['4']], disabled: [] }];
+  expect(take({ nodes, stateStorages }, [0, 1, 2], 'smart')).toEqual(['granted', 'granted', RINGS]);
+  // One request for all of them: what it holds already it may not have a second of.
+  const desk = new Desk(new Fleet(group('block-4-2', 8)));
+  const actions = [0, 1, 2].map((n) => ({
+    action: { type: 'lock' as const, scope: { kind: 'node' as const, node: `${n}` }, duration: null },
+    at: [n, 0] as const,
+  }));
+  const asked = desk.request({ owner: 'u', mode: 'smart', partial: true, schedule: true, actions }, 0);
+  expect(asked.granted.map((p) => p.at[0])).toEqual([0]);
+  expect(desk.check(asked.entry?.id ?? '', 1).granted).toEqual([]);
+});
+
+test('C5.1 C4.1 a disk: its lock and its virtual disks by mode, no limit; its node fills one place in the limits', () => {
+  const nodes = Array.from({ length: 8 }, (_, n) => ({
+    ...node(n),
+    disks: [
+      { id: 0, ok: true },
+      { id: 1, ok: true },
+    ],
+  }));
+  const groups = [0, 1].map((id) => ({
+    id,
+    erasure: 'block-4-2' as const,
+    vdisks: nodes.map((n) => ({ node: n.key, disk: id, realm: 0, ok: true })),
+  }));
+  const desk = new Desk(new Fleet({ nodes, groups, limits: [limit('cluster', 8, { nodesLimit: 1 })] }));
+  const ask = (scope: Action['scope']): string => {
+    const action = { type: 'lock' as const, scope, duration: null };
+    const input = { owner: 'u', mode: 'strong' as const, partial: true, schedule: false };
+    const answer = desk.request({ ...input, actions: [{ action, at: [0, 0] }] }, 0);
+    return answer.granted.length > 0 ? 'granted' : (answer.refusal?.reason ?? '');
+  };
+  const disk = (n: number, id: number): Action['scope'] => ({
+    kind: 'disks',
+    disks: [{ kind: 'id', node: `${n}`, disk: id }],
+  });
+  expect(ask(disk(0, 0))).toBe('granted');
+  expect(ask(disk(0, 0))).toBe('Locked');
+  expect(ask(disk(1, 0))).toBe(VDISKS);
+  expect(ask(disk(1, 1))).toBe('granted');
+  expect(ask({ kind: 'node', node: '2' })).toBe('DisabledNodesLimitReached');
+  expect(ask(disk(9, 0))).toBe('NoSuchDisk');
 });

@@ -298,3 +298,41 @@ test('MNT-17 drained and cordoned nodes fill a place in the limits and can be lo
   expect(run(BETTER)).toEqual(['PERFORMED', 'DisabledNodesLimitReached']);
   expect(run(ORIGINAL)).toEqual(['PERFORMED', 'OK']);
 });
+
+test('C3.1 who is less urgent gets nothing that a more urgent task still waits for; equal priority has no queue', () => {
+  const desk = deskOf(ydb(8));
+  createTask(desk, task('holder', one(0)), 0);
+  createTask(desk, task('urgent', one(1), { priority: -5 }), 0);
+  const late = createTask(desk, task('routine', one(2), { priority: 5 }), 0).groups.flat()[0];
+  expect([late?.status, late?.details]).toEqual(['PENDING', expect.stringContaining('task urgent')]);
+  completeActions(desk, ['eve-p-1'], 1);
+  // The group is free now, and still kept for whoever is more urgent.
+  expect(states(refreshTask(desk, 'routine', 2).groups)).toEqual(['2 PENDING TooManyUnavailableVDisks']);
+  expect(states(refreshTask(desk, 'urgent', 3).groups)).toEqual(['1 PERFORMED OK']);
+  dropTask(desk, 'urgent', 4);
+  createTask(desk, task('equal', one(3), { priority: 5 }), 5);
+  expect(states(getTask(desk, 'equal', 6).groups)).toEqual(['3 PERFORMED OK']);
+  expect(states(refreshTask(desk, 'routine', 7).groups)).toEqual(['2 PENDING TooManyUnavailableVDisks']);
+});
+
+test('C1.3 a completed action is gone from its task, and what still waits stays in it', () => {
+  const desk = deskOf(ydb(8));
+  createTask(desk, task('t', one(0, 1)), 0);
+  expect(completeActions(desk, ['eve-p-1'], 1).status).toBe('SUCCESS');
+  expect(states(getTask(desk, 't', 2).groups)).toEqual(['1 PENDING TooManyUnavailableVDisks']);
+  expect(states(refreshTask(desk, 't', 3).groups)).toEqual(['1 PERFORMED OK']);
+  expect(completeActions(desk, ['eve-p-2'], 4).status).toBe('SUCCESS');
+  expect(getTask(desk, 't', 5).status).toBe('BAD_REQUEST');
+});
+
+test('C5.5 C1.2 a full group tells the true time to ask again; compat: only a lock does, all else says five minutes', () => {
+  const times = (compat: Compat): readonly unknown[] => {
+    const desk = deskOf(ydb(8), { compat });
+    createTask(desk, task('other', [[node(0, 20)]]), 0, { compat });
+    const group = createTask(desk, task('group', one(1)), 0, { compat });
+    const lock = createTask(desk, task('lock', one(0)), 0, { compat });
+    return [group.retryAfter, lock.retryAfter];
+  };
+  expect(times(BETTER)).toEqual([20 * MINUTE, 20 * MINUTE]);
+  expect(times(ORIGINAL)).toEqual([5 * MINUTE, 20 * MINUTE]);
+});
