@@ -60,6 +60,10 @@ export const CONTEXTS_KEPT = 8;
 export const HOUSEKEEPING: Millis = 30 * SECOND;
 /** Free space is reported in steps of this part of the whole, so that a busy disk is no stream of reports. */
 export const SPACE_STEP = 0.01;
+/** What a volume holds is counted file by file, which costs something with many collections. */
+export const COUNT_EVERY: Millis = 10 * MINUTE;
+/** … and told when it changed by this share: it is for estimates only. */
+export const USED_STEP = 0.1;
 
 /** Commands waiting for one member. */
 export const MAX_QUEUED_COMMANDS = 32;

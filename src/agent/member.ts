@@ -2,7 +2,7 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { BelayError } from '../base/error.ts';
-import type { Millis } from '../base/units.ts';
+import type { Bytes, Millis } from '../base/units.ts';
 import { hideSnapshot, type MemberItem, revealSnapshot } from '../channel/index.ts';
 import type { MemberFacts, VolumeFacts } from '../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand, MemberSnapshot } from '../clusters/snapshot.ts';
@@ -14,14 +14,14 @@ import { atomicWrite, derivedWriteIfChanged, makeFolder, PRIVATE, readJson, read
 import type { Inventory, ServiceRecord } from './inventory.ts';
 import { signal } from './launch.ts';
 import type { ServicePaths } from './layout.ts';
-import { ANSWERS_KEPT, MAX_QUEUED_COMMANDS } from './limits.ts';
+import { ANSWERS_KEPT, COUNT_EVERY, MAX_QUEUED_COMMANDS, USED_STEP } from './limits.ts';
 import { rotateLog } from './logRotation.ts';
 import { ClientPool } from './mongo.ts';
 import { Observer } from './observer.ts';
 import { listenerOf } from './procfs.ts';
 import { renderConfig } from './render.ts';
 import { printOf, servedCertificate } from './served.ts';
-import { readSpace, steadySpace } from './space.ts';
+import { readSpace, steadySpace, usedBytes } from './space.ts';
 import { type Goal, type RunPlan, Supervisor } from './supervisor.ts';
 
 export interface MemberOptions {
@@ -50,6 +50,8 @@ export class Member {
   #observedVersion = 0;
   #identified: string | null = null;
   #newestRun: string | null = null;
+  #usedBytes: Bytes | null = null;
+  #countedAt: Millis | null = null;
   #queue: Promise<unknown> = Promise.resolve();
   #queued = 0;
 
@@ -391,13 +393,30 @@ export class Member {
     const record = this.#record;
     const space = record ? readSpace(this.#options.inventory.dataPath(record.volumeId)) : null;
     const told = steadySpace(this.#volume, space);
-    const volume = record && told ? { ...told, id: record.volumeId } : null;
+    const used = this.#usedBytes === null ? {} : { usedBytes: this.#usedBytes };
+    const volume =
+      record && told
+        ? { id: record.volumeId, totalBytes: told.totalBytes, freeBytes: told.freeBytes, ...used }
+        : null;
+    if (record) void this.#count(this.#options.inventory.dataPath(record.volumeId));
     if (!isDeepStrictEqual(volume, this.#volume)) {
       this.#volume = volume;
       this.#report();
     }
     const { pid } = this.#supervisor;
     if (pid !== null) rotateLog(this.#options.paths.log, () => signal(pid, 'SIGUSR1'));
+  }
+
+  /** What the volume holds, when it was not counted for a while. */
+  async #count(dataPath: string): Promise<void> {
+    const now = this.#options.clock.now();
+    if (this.#countedAt !== null && now - this.#countedAt < COUNT_EVERY) return;
+    this.#countedAt = now;
+    const used = await usedBytes(dataPath);
+    const told = this.#usedBytes;
+    if (told !== null && Math.abs(used - told) < told * USED_STEP) return;
+    this.#usedBytes = used;
+    this.look();
   }
 
   /** Stops the process for good. */

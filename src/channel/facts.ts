@@ -72,7 +72,14 @@ const member = is.object({
   process,
   database: is.nullable(database),
   certificate: is.nullable(is.object({ notAfter: is.number, fingerprint: is.text })),
-  volume: is.nullable(is.object({ id: is.text, totalBytes: is.number, freeBytes: is.number })),
+  volume: is.nullable(
+    is.object({
+      id: is.text,
+      totalBytes: is.number,
+      freeBytes: is.number,
+      usedBytes: is.optional(is.number),
+    }),
+  ),
   newestRun: is.optional(is.nullable(is.text)),
 });
 

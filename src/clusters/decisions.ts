@@ -45,6 +45,8 @@ export type Step =
       readonly via: string;
       readonly config: ReplSetConfig;
       readonly change: string;
+      /** What each member that joins has to copy, as far as it was counted: kept for later estimates. */
+      readonly copies?: Bytes;
       /** The operation by which a person acknowledged that it is forced, without a majority; left out: it is not (S5). */
       readonly forcedBy?: string;
     }

@@ -117,8 +117,11 @@ export interface RouterFacts {
 
 export interface VolumeFacts {
   readonly id: string;
+  /** Of the file system it is on. */
   readonly totalBytes: Bytes;
   readonly freeBytes: Bytes;
+  /** What the volume itself holds, counted now and then; absent: not counted yet. */
+  readonly usedBytes?: Bytes;
 }
 
 /** Everything an agent knows of one service. Sent when it changes, not when it is merely read again. */

@@ -414,3 +414,25 @@ test('A7.4 one that is to leave and still votes is missed when it is down', () =
   });
   expect([is.phase, play.config.members.length]).toEqual(['Degraded', 4]);
 });
+
+test('A6.3 what a new member has to copy goes with the step that lets it in, as far as somebody has counted it', () => {
+  const copiesOf = (used: readonly (number | undefined)[]) => {
+    const play = new Play(desired());
+    play.desired = desired({ generation: 2 }, 5);
+    const o = play.reading();
+    const members = o.members.map((m, i) => {
+      const usedBytes = used[i];
+      const volume = {
+        id: 'v',
+        totalBytes: 100,
+        freeBytes: 50,
+        ...(usedBytes === undefined ? {} : { usedBytes }),
+      };
+      return m.facts === null ? m : { ...m, facts: { ...m.facts, volume } };
+    });
+    const { steps } = preview({ ...o, members }, play.desired, play.state, 0);
+    return steps.filter((s) => s.copies !== null).map((s) => [s.detail, s.copies]);
+  };
+  expect(copiesOf([30, 40, 20])).toEqual([['orders-3, orders-4 join without vote and priority', 40]]);
+  expect(copiesOf([undefined, undefined, 0])).toEqual([]);
+});

@@ -3,7 +3,7 @@
  * anything is touched. The model is optimistic about the world and exact about the order; it runs the production planner.
  */
 import { check } from '../base/error.ts';
-import type { Millis } from '../base/units.ts';
+import type { Bytes, Millis } from '../base/units.ts';
 import type { BlockReason, Decision, Placement, Plan, Step, WaitReason } from './decisions.ts';
 import { views } from './interpret.ts';
 import { advance } from './learn.ts';
@@ -25,6 +25,8 @@ export interface PreviewStep {
   /** What is down while it runs, in words. */
   readonly impact: string;
   readonly reason: string;
+  /** What each member that joins has to copy; null: nothing is copied, or nobody has counted it. */
+  readonly copies: Bytes | null;
   /** Votes before and while it is done; null: they stay. */
   readonly votes: PreviewVotes | null;
 }
@@ -142,6 +144,7 @@ function line(
     detail: detailOf(act, state),
     impact: impactOf(first),
     reason: act.because,
+    copies: first.kind === 'reconfig' ? (first.copies ?? null) : null,
   };
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { GIB, MIB } from '../base/units.ts';
 import type { JournalEntry } from '../engine/ports.ts';
-import { durationsOf, kindOf } from './durations.ts';
+import { durationsOf, expectationsOf, kindOf } from './durations.ts';
 
 const entry = (step: string, at: number, reason: string, took = 5, detail: unknown = {}): JournalEntry => ({
   id: `${step}-${at}`,
@@ -40,16 +41,45 @@ test('a step that ends with its answer lasts so long; failed ones and days of wa
   expect(known.get('import')).toBeUndefined();
 });
 
-test('steps of one moment belong together; letting members in lasts as long as their first copy', () => {
-  const join = { change: 'orders-3, orders-4 join without vote and priority' };
+test('steps of one moment belong together', () => {
   const known = durationsOf([
     entry('import', 1000, 'ScaleUp'),
     entry('import', 1000, 'ScaleUp'),
-    entry('reconfig', 9000, 'ScaleUp', 3, join),
-    entry('reconfig', 69_000, 'ScaleUp', 3, { change: 'orders-3 gets its vote: votes 3 → 4' }),
+    entry('reconfig', 9000, 'ScaleUp', 3, { change: 'orders-3 gets its vote: votes 3 → 4' }),
   ]);
   expect(known.get('import')).toEqual({ millis: 8000, of: 2 });
-  expect(known.get('join')).toEqual({ millis: 60_000, of: 1 });
   expect(known.get('reconfig')).toEqual({ millis: 3, of: 1 });
   expect(kindOf('reconfig', 'orders-3 gets its vote')).toBe('reconfig');
+});
+
+const joined = 'orders-3, orders-4 join without vote and priority';
+/** A join at that time that copied so much, and the vote when it was done. */
+const copy = (at: number, millis: number, copies: number | undefined, reason = 'ScaleUp') => [
+  entry('reconfig', at, reason, 3, { change: joined, ...(copies === undefined ? {} : { copies }) }),
+  entry('reconfig', at + millis, reason, 3, { change: 'orders-3 gets its vote: votes 3 → 4' }),
+];
+const plannedCopy = (copies: number | null) => ({ verb: 'reconfig', detail: joined, copies });
+
+test('letting members in is expected to take as long as their copy at the pace of earlier ones', () => {
+  const expected = expectationsOf([...copy(0, 10_000, 100 * MIB), ...copy(100_000, 60_000, 300 * MIB)]);
+  // 10 MiB and 5 MiB in a second: 7.5.
+  expect(expected(plannedCopy(750 * MIB))).toEqual({ millis: 100_000, of: 2, bytes: 750 * MIB });
+  expect(expected({ verb: 'reconfig', detail: 'orders-3 gets its vote', copies: null })).toEqual({
+    millis: 3,
+    of: 2,
+  });
+  // Days are no reason to distrust a copy.
+  const day = 24 * 3_600_000;
+  expect(expectationsOf(copy(0, 2 * day, GIB * 1000))(plannedCopy(GIB * 500))?.millis).toBe(day);
+});
+
+test('a copy is not judged by those of quite another size, nor by those of which no size is known, nor without its own', () => {
+  const expected = expectationsOf([...copy(0, 10_000, 100 * MIB), ...copy(50_000, 10_000, undefined)]);
+  expect(expected(plannedCopy(1000 * MIB))).toMatchObject({ of: 1 });
+  expect(expected(plannedCopy(1001 * MIB))).toBeNull();
+  expect(expected(plannedCopy(9 * MIB))).toBeNull();
+  expect(expected(plannedCopy(null))).toBeNull();
+  expect(expectationsOf(copy(0, 10_000, undefined))(plannedCopy(MIB))).toBeNull();
+  // The vote came by another change, or never: it says nothing.
+  expect(expectationsOf(copy(0, 10_000, MIB).slice(0, 1))(plannedCopy(MIB))).toBeNull();
 });

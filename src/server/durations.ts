@@ -1,16 +1,30 @@
 /** How long steps took before, from the journal: what `belay plan` expects of the next ones. */
-import { HOUR, type Millis } from '../base/units.ts';
+import { type Bytes, DAY, HOUR, type Millis } from '../base/units.ts';
 import type { JournalEntry } from '../engine/ports.ts';
 
-/** The median of earlier steps of the same kind of this cluster. */
+/** By earlier steps of the same kind of this cluster: their median, for a first copy by what they copied in a second. */
 export interface Expected {
   readonly millis: Millis;
   /** How many steps it is the median of. */
   readonly of: number;
+  /** What is to be copied in that time. */
+  readonly bytes?: Bytes;
 }
+
+/** Of a step as a plan tells it. */
+export interface Planned {
+  readonly verb: string;
+  readonly detail: string;
+  readonly copies: Bytes | null;
+}
+
+/** A copy of so many times as much, or of as little, is another thing: what it takes is not known. */
+const ALIKE = 10;
 
 /** A step that was followed by another only after this says nothing about itself: something else was waited for. */
 const LONGEST: Millis = 6 * HOUR;
+/** A first copy of a large database takes days; nothing else of the same change is planned meanwhile. */
+const LONGEST_COPY: Millis = 14 * DAY;
 
 /**
  * Steps that only begin something: they are over when the next one of the same change could be planned. The last of a
@@ -24,7 +38,6 @@ const BEGINNERS: ReadonlySet<string> = new Set([
   'publish',
   'reload',
   'stepDown',
-  'join',
   'deleteRuntime',
   'deleteVolume',
 ]);
@@ -33,12 +46,46 @@ const BEGINNERS: ReadonlySet<string> = new Set([
 export const kindOf = (step: string, detail: string): string =>
   step === 'reconfig' && / join without vote/.test(detail) ? 'join' : step;
 
-/** By kind, from a cluster's journal, oldest first. */
+/** What a planned step is expected to take, by a cluster's journal, oldest first; null: there is nothing to judge by. */
+export function expectationsOf(journal: readonly JournalEntry[]): (step: Planned) => Expected | null {
+  const [known, copies] = [durationsOf(journal), copiesOf(journal)];
+  return ({ verb, detail, copies: bytes }) => {
+    const kind = kindOf(verb, detail);
+    return kind === 'join' ? copyOf(copies, bytes) : (known.get(kind) ?? null);
+  };
+}
+
+interface Copy {
+  readonly bytes: Bytes;
+  readonly millis: Millis;
+}
+
+/** First copies of which it was known how large they were. */
+function copiesOf(journal: readonly JournalEntry[]): readonly Copy[] {
+  return journal.flatMap((entry, i) => {
+    const { copies } = (entry.detail ?? {}) as { readonly copies?: unknown };
+    const isJoin = entry.outcome?.kind === 'done' && kindOf(entry.step, changeOf(entry.detail)) === 'join';
+    const millis = isJoin ? untilNext(entry, journal.slice(i + 1)) : null;
+    if (millis === null || millis <= 0 || millis > LONGEST_COPY || typeof copies !== 'number') return [];
+    return [{ bytes: copies, millis }];
+  });
+}
+
+function copyOf(known: readonly Copy[], bytes: Bytes | null): Expected | null {
+  if (bytes === null) return null;
+  const alike = known.filter((copy) => bytes <= copy.bytes * ALIKE && copy.bytes <= bytes * ALIKE);
+  if (alike.length === 0) return null;
+  const bytesPerMilli = median(alike.map((copy) => copy.bytes / copy.millis));
+  return { millis: Math.round(bytes / bytesPerMilli), of: alike.length, bytes };
+}
+
+/** By kind, from a cluster's journal, oldest first; first copies are judged by their size instead. */
 export function durationsOf(journal: readonly JournalEntry[]): ReadonlyMap<string, Expected> {
   const known = new Map<string, number[]>();
   journal.forEach((entry, i) => {
     if (entry.outcome?.kind !== 'done') return;
     const kind = kindOf(entry.step, changeOf(entry.detail));
+    if (kind === 'join') return;
     const took = BEGINNERS.has(kind) ? untilNext(entry, journal.slice(i + 1)) : entry.outcome.at - entry.at;
     if (took === null || took < 0 || took > LONGEST) return;
     known.set(kind, [...(known.get(kind) ?? []), took]);

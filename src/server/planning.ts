@@ -2,7 +2,7 @@
 import { foresee, operationWait, type Preview, preview } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { ApiDeps } from './deps.ts';
-import { durationsOf, kindOf } from './durations.ts';
+import { expectationsOf } from './durations.ts';
 import type { Applied } from './objects.ts';
 import { type AdmittedOperation, sceneOf } from './operationDocuments.ts';
 
@@ -102,13 +102,10 @@ async function previewOf(
   return withDurations(deps, uid, preview(observed, desired, state, now));
 }
 
-/** The plan with what each step is expected to take, by the median of earlier ones here; null: there is none to judge by. */
+/** The plan with what each step is expected to take, by earlier ones here; null: there is none to judge by. */
 async function withDurations(deps: ApiDeps, uid: string, seen: Preview): Promise<Json> {
-  const known = durationsOf(await deps.store.journal({ clusterUid: uid, limit: JOURNAL_ROWS }));
-  const steps = seen.steps.map((step) => ({
-    ...step,
-    expected: known.get(kindOf(step.verb, step.detail)) ?? null,
-  }));
+  const expected = expectationsOf(await deps.store.journal({ clusterUid: uid, limit: JOURNAL_ROWS }));
+  const steps = seen.steps.map((step) => ({ ...step, expected: expected(step) }));
   return { ...seen, steps };
 }
 

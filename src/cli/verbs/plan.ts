@@ -1,5 +1,5 @@
 import { BelayError } from '../../base/error.ts';
-import { formatDuration } from '../../base/units.ts';
+import { formatBytes, formatDuration } from '../../base/units.ts';
 import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
@@ -25,7 +25,7 @@ export interface PlanAnswer {
     /** Votes of the set before and while it is done. */
     readonly votes?: { readonly before: VotesRow; readonly after: VotesRow } | null;
     /** The median of earlier steps here; null: there is none. Not given for what only stores something. */
-    readonly expected?: { readonly millis: number; readonly of: number } | null;
+    readonly expected?: { readonly millis: number; readonly of: number; readonly bytes?: number } | null;
   }[];
   readonly refusals: readonly { readonly by: string; readonly detail: string; readonly fix: string }[];
   readonly warnings: readonly { readonly path: string; readonly message: string }[];
@@ -178,7 +178,11 @@ function votesText({ votes }: StepRow): readonly string[] {
 const expectedText = ({ expected }: StepRow): readonly string[] =>
   expected === undefined || expected === null
     ? []
-    : [`~${formatDuration(expected.millis)} (${times(expected.of, 'earlier one')})`];
+    : [`~${formatDuration(expected.millis)}${sizeText(expected)} (${times(expected.of, 'earlier one')})`];
+
+/** A first copy is judged by its size. */
+const sizeText = ({ bytes }: { readonly bytes?: number }): string =>
+  bytes === undefined ? '' : ` for ${formatBytes(bytes)}`;
 
 /** What all of it takes, as far as there is something to judge by; of what there is none. */
 function durationLines(steps: readonly StepRow[]): readonly string[] {

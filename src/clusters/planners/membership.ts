@@ -1,3 +1,4 @@
+import type { Bytes } from '../../base/units.ts';
 import type { Decision, Reason, Step } from '../decisions.ts';
 import type { ConfigMember, ReplSetConfig } from '../facts.ts';
 import {
@@ -71,6 +72,7 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
     via: primary.member.name,
     config: { ...config, version: config.version + 1, members: work.members },
     change: work.change,
+    ...(work.copies === undefined ? {} : { copies: work.copies }),
   };
   return [act(work.because, [step], work.change)];
 }
@@ -96,6 +98,7 @@ type Work =
       readonly members: readonly ConfigMember[];
       readonly change: string;
       readonly because: Reason;
+      readonly copies?: Bytes;
     }
   /** `members`: the configuration that is to follow. */
   | { readonly kind: 'handOver'; readonly members: readonly ConfigMember[]; readonly because: Reason }
@@ -193,8 +196,18 @@ function join({ state }: Scene, members: readonly MemberView[], config: ReplSetC
     kind: 'reconfig',
     members: [...config.members, ...rows],
     change: `${joining.map((v) => v.member.name).join(', ')} join without vote and priority`,
+    ...copiesFrom(members, config),
     because: substitute?.member.replacement?.because ?? 'ScaleUp',
   };
+}
+
+/** What the fullest member of the set holds. */
+function copiesFrom(members: readonly MemberView[], config: ReplSetConfig): { readonly copies?: Bytes } {
+  const held = members
+    .filter((v) => rowOf(config, v.member) !== undefined)
+    .map((v) => v.facts?.volume?.usedBytes ?? 0);
+  const copies = Math.max(0, ...held);
+  return copies === 0 ? {} : { copies };
 }
 
 /** The index where it is free; a person may have used it. */
