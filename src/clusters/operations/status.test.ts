@@ -4,7 +4,9 @@ import { desired } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
+import { withMember } from '../state.ts';
 import type { OperationRequest } from '../types.ts';
+import { operationRefusal } from './index.ts';
 import { operationStatus } from './status.ts';
 
 const asked = (change: Partial<OperationRequest> = {}): OperationRequest => ({
@@ -115,4 +117,29 @@ test('A13.1 A14.1 in a cluster that is being deleted what runs and what waits en
   for (const end of ends)
     expect(end).toMatchObject({ state: 'Cancelled', message: 'the cluster is being deleted' });
   expect(set.state.operation).toBeNull();
+});
+
+test('A13.2 L1 a restart does not wait for a member that is about to leave', () => {
+  const set = new Play(desired());
+  set.requests = [asked({ spec: { ...asked().spec, members: ['orders-1'] } as OperationRequest['spec'] })];
+  expect(told(set)).toMatchObject({ state: 'Running' });
+  set.state = withMember(set.state, 'orders-1', { stage: 'removing' });
+  expect(told(set)).toMatchObject({ state: 'Succeeded' });
+});
+
+test('A13.5 certificates are rotated as long as any member serves TLS, and refused when none does any more', () => {
+  const set = new Play(desired());
+  const spec = { type: 'RotateTLS', mongodbResourceRef: { name: 'orders' } } as const;
+  const refused = (disabled: number): string | null => {
+    const want = desired({ tlsMode: 'disabled', generation: 2 });
+    const members = set.state.members.map((m, i) => ({
+      ...m,
+      activated:
+        m.activated && ({ ...m.activated, tlsMode: i < disabled ? 'disabled' : 'allowTLS' } as const),
+    }));
+    const scene = { observed: set.reading(), desired: want, state: { ...set.state, members }, now: 0 };
+    return operationRefusal(scene, asked({ spec }));
+  };
+  expect([refused(0), refused(2)]).toEqual([null, null]);
+  expect(refused(3)).toContain('TLS is disabled');
 });
