@@ -78,7 +78,13 @@ function host() {
     expect(facts).toMatchObject({ kind: 'succeeded' });
     return (facts as { result: Record<string, string | number> }).result;
   };
-  return { inventory, carryOut };
+  const failed = async (operation: HostOperation): Promise<string> => {
+    operations.start(operation);
+    await operations.settled();
+    const facts = operations.facts(operation.id);
+    return facts.kind === 'failed' ? facts.code : facts.kind;
+  };
+  return { inventory, carryOut, failed };
 }
 
 test('A4.3 where a port may be chosen, neither a sibling’s nor a stranger’s is', async () => {
@@ -121,4 +127,27 @@ test('A6.6 A8.1 a deployment gives a service its new version, resources, environ
     version: '8.0.29-13',
   });
   expect(inventory.service(serviceId)).toMatchObject({ ...change, port: Number(made['port']) + 1 });
+});
+
+test('S4 S6 A4.3 a service is deployed for its own member only, by proof', async () => {
+  const { carryOut, inventory, failed } = host();
+  const port = await listen();
+  for (const server of listening.splice(0)) await new Promise((resolve) => server.close(resolve));
+  const made = await carryOut({ kind: 'import', id: 'o1', spec: spec({ port }) });
+  const serviceId = String(made['serviceId']);
+  const own = owner('uid-1');
+  for (const [id, other] of [
+    { ...own, clusterUid: 'uid-2' },
+    { ...own, member: 'orders-1' },
+    { ...own, proof: 'a guess' },
+  ].entries()) {
+    const operation = {
+      kind: 'deploy',
+      id: `d${id}`,
+      serviceId,
+      spec: spec({ port, owner: other }),
+    } as const;
+    expect(await failed(operation), JSON.stringify(other)).toBe('OwnershipConflict');
+  }
+  expect(inventory.service(serviceId)?.version).toBeNull();
 });
