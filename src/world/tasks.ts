@@ -39,7 +39,11 @@ export interface TaskContext {
 /** Draws tasks; the first ones come when databases have begun to be there. */
 export function drawTasks(rng: Rng, { hosts, clusters, calmAt }: TaskContext): readonly TaskPlan[] {
   const count = 1 + rng.below(4);
+  let last: Millis = 0;
   const tasks = Array.from({ length: count }, (_, index): TaskPlan => {
+    // Two that come at once, maybe to two control planes, are worth more than two that do not.
+    const alone = index === 0 || rng.chance(0.6);
+    last = Math.min(calmAt - 100, alone ? 4 * SECOND + rng.below(calmAt) : last + rng.below(10));
     const scope = clusters.length === 0 || rng.chance(0.8) ? 'hosts' : 'members';
     const all =
       scope === 'hosts'
@@ -49,7 +53,7 @@ export function drawTasks(rng: Rng, { hosts, clusters, calmAt }: TaskContext): r
     return {
       name: `work${index}`,
       owner: rng.pick(['eve', 'bob']),
-      at: Math.min(calmAt - 100, 4 * SECOND + rng.below(calmAt)),
+      at: last,
       scope,
       names: shuffled(rng, all).slice(0, rng.chance(0.4) ? 1 : 1 + rng.below(all.length)),
       mode: rng.pick(['strong', 'strong', 'strong', 'weak', 'smart', 'force']),

@@ -6,7 +6,7 @@
  * What went down a moment ago by itself could not be known yet: such a member counts as it was.
  */
 import { type Millis, SECOND } from '../../base/units.ts';
-import type { Batch } from '../../engine/ports.ts';
+import type { Batch, StoredObject } from '../../engine/ports.ts';
 import type { Entry } from '../../maintenance/index.ts';
 import { entryOf, isHold } from '../../maintenance/index.ts';
 import type { MaintenanceTask } from '../../model/index.ts';
@@ -22,11 +22,14 @@ import {
   quorumOf,
   setsOf,
   specOf,
+  statusOf,
 } from '../truth.ts';
 import type { World } from '../world.ts';
 
 /** Heartbeats (10 s) and reports together make a death known within this. */
 const KNOWN_AFTER: Millis = 15 * SECOND;
+/** What a status says is known to every control plane within this. */
+const TOLD_AFTER: Millis = 5 * SECOND;
 /** A new primary is known within this. */
 const LEADER_KNOWN_AFTER: Millis = 5 * SECOND;
 
@@ -50,6 +53,8 @@ export const locks: Checker = (stage) => {
   const { world, troubled } = stage;
   const known = new Set<string>();
   const badSince = new Map<string, Millis>();
+  /** The same, as the statuses in the store say it. */
+  const toldSince = new Map<string, Millis>();
   const leads = new Map<Part, { readonly host: string; readonly since: Millis }>();
   const note = (part: Part): void => {
     const quorum = quorumOf(world, part);
@@ -61,10 +66,18 @@ export const locks: Checker = (stage) => {
     const host = primaryOf(world, part)?.host ?? '';
     if (leads.get(part)?.host !== host) leads.set(part, { host, since: now });
   };
+  const noteTold = (object: StoredObject): void => {
+    for (const { host, port, health } of statusOf(object)?.members ?? []) {
+      const address = `${host}:${port}`;
+      if (health === 'healthy') toldSince.delete(address);
+      else if (!toldSince.has(address)) toldSince.set(address, world.timeline.now);
+    }
+  };
   const isOut = (host: string, healthy: ReadonlySet<string>): boolean => {
     if (healthy.has(host)) return false;
     const { now } = world.timeline;
     const fault = troubled.get(host.split('.')[0] ?? '') ?? Number.NEGATIVE_INFINITY;
+    if (now - (toldSince.get(host) ?? now) >= TOLD_AFTER) return true;
     return now - (badSince.get(host) ?? now) >= KNOWN_AFTER && now - fault >= KNOWN_AFTER;
   };
   /** What is wrong with this grant for one set; null: nothing. */
@@ -92,7 +105,8 @@ export const locks: Checker = (stage) => {
   const judge = (plane: string, lock: Lock, all: readonly Lock[]): void => {
     const others = all.filter(({ id }) => id !== lock.id);
     const { entry } = lock;
-    if (entry.mode === 'force') return;
+    // The engine forces only what a person asked to be down.
+    if (entry.mode === 'force' && !isHold(entry)) return;
     for (const part of partsOf(world, lock)) {
       if (stopIsAskedFor(stage, part) || !isInUse(world, part)) continue;
       const set = setNow(world, part);
@@ -121,7 +135,10 @@ export const locks: Checker = (stage) => {
   };
   return {
     second: () => {
-      for (const object of objectsOf(world, 'MongoDB')) for (const part of setsOf(object)) note(part);
+      for (const object of objectsOf(world, 'MongoDB')) {
+        noteTold(object);
+        for (const part of setsOf(object)) note(part);
+      }
     },
     committed: (plane, batch) => {
       if (!isDecision(batch)) return;
