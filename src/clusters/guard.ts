@@ -265,11 +265,11 @@ function guardDisruption(
     (v) => v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading'),
   );
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
-  // A8.3: nothing of a set is worked on while chunks move.
-  if (desired.sharded !== null && view.member.role !== 'router' && state.balancer === null)
-    return no('BalancerRuns', 'the balancer was not stopped yet');
   if (!isHealthy(view, members))
     return view.facts === null ? no('Stale', `nothing is known of ${member}`) : null;
+  // A8.3: nothing of a set is worked on while chunks move.
+  if (desired.sharded !== null && view.member.role !== 'router' && state.balancer?.confirmed !== true)
+    return no('BalancerRuns', 'the balancer was not stopped yet');
   if (isIndispensable(view, members)) return guardInterruption(view, members, desired);
   if (view.database?.writablePrimary)
     return no('NotSecondary', `${member} is primary: it hands over first (S3)`);

@@ -1,11 +1,12 @@
 /** What operations, replacements and rotations brought to the guard. */
 import { expect, test } from 'vitest';
 import type { Step } from './decisions.ts';
-import { desired, observed, running, seen, sharded } from './fixtures.ts';
+import { desired, host, observed, running, seen, sharded } from './fixtures.ts';
 import { guard, type Refusal } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
+import { foresee } from './preview.ts';
 import { initialState, withMember } from './state.ts';
 import type { Desired, Observed, OperationRequest, RunningOperation, State } from './types.ts';
 
@@ -158,22 +159,17 @@ test('A14.3 S4 neither record nor a member’s volume goes while something of it
 
 test('A8.3 S14 no member of a set is taken down before the balancer was stopped; routers may be', () => {
   const want = sharded();
-  const made = initialState(want);
-  const state: State = {
-    ...made,
-    members: made.members.map((m, i) => ({
-      ...m,
-      stage: 'active' as const,
-      host: `db${i}`,
-      serviceId: m.name,
-    })),
-  };
-  const reading = seen(state, want, []);
-  const shard = state.members.find((m) => m.role === 'shardServer')?.name ?? '';
+  const executables = { mongod: ['8.0.32-14'], mongos: ['8.0.32-14'] };
+  const hosts = ['db1', 'db2', 'db3'].map((name) => host(name, { executables }));
+  const { state, observed: reading } = foresee(observed({ hosts }), want, initialState(want), 0);
+  const shard = state.members.findLast((m) => m.role === 'shardServer')?.name ?? '';
   const router = state.members.find((m) => m.role === 'router')?.name ?? '';
   const reload = (member: string): Step => ({ kind: 'reload', member, configVersion: 2 });
   expect(reasonOf(reload(shard), state, reading, want)).toBe('BalancerRuns');
   expect(reasonOf(reload(router), state, reading, want)).not.toBe('BalancerRuns');
+  // A stop that nobody has answered yet is none.
+  const asked = { ...state, balancer: { wasEnabled: true, confirmed: false } };
+  expect(reasonOf(reload(shard), asked, reading, want)).toBe('BalancerRuns');
   const rests = { ...state, balancer: { wasEnabled: true, confirmed: true } };
   expect(reasonOf(reload(shard), rests, reading, want)).not.toBe('BalancerRuns');
 });

@@ -37,6 +37,7 @@ import {
   verdict,
   wait,
 } from './planner.ts';
+import { workingRouter } from './routers.ts';
 import { isIndispensable, leadsAlone, mayGoDown, unwellBeside, withoutHeir } from './sparing.ts';
 
 /*
@@ -63,6 +64,8 @@ export const planRollout: Planner = (scene) => {
     scene.state.members.some((m) => m.replicaSet === g.name && isUnderWay(scene, m)),
   );
   if (busy !== undefined) return verdict(roll(scene, busy), false);
+  const dead = routerToRevive(scene);
+  if (dead !== null) return verdict([give(scene, dead, 'reload')], false);
   for (const group of groups) {
     const decisions = roll(scene, group);
     const later = decisions.length === 0 ? placeBeingTaken(scene, group) : null;
@@ -70,6 +73,16 @@ export const planRollout: Planner = (scene) => {
   }
   return null;
 };
+
+/**
+ * The others can only be worked on while a router works, which tells and stops the balancer. Where none does, one that is down
+ * and lacks what may be its cure comes before them, with the binary it has (A8.2).
+ */
+function routerToRevive(scene: Scene): MemberView | null {
+  if (scene.desired.sharded === null || workingRouter(scene.all) !== null) return null;
+  const routers = scene.all.filter(({ member }) => member.role === 'router' && member.stage === 'active');
+  return routers.find((v) => isDown(v) && lacksSnapshot(scene.state, v.member)) ?? null;
+}
 
 /** A8.2: nobody is taken down for a binary it will not live to run, and yet those that come after its set wait for it to go. */
 function placeBeingTaken(scene: Scene, group: Group): Decision | null {
@@ -136,7 +149,7 @@ export const isUnderWay = (scene: Scene, member: MemberState): boolean =>
   pendingOf(scene.state, member.name)?.action === 'upgrade';
 
 /** Known to be down: its agent says that nothing runs or answers. An unknown member is not touched. */
-const isDown = (view: MemberView): boolean =>
+export const isDown = (view: MemberView): boolean =>
   view.facts !== null &&
   (view.facts.process.kind === 'exited' ||
     view.facts.process.kind === 'absent' ||
@@ -264,9 +277,8 @@ export function heirOf(primary: MemberView, members: readonly MemberView[]): Mem
   return members.find(electable) ?? null;
 }
 
-function give(scene: Scene, view: MemberView): Decision {
+function give(scene: Scene, view: MemberView, lacks = needOf(scene, view.member)): Decision {
   const { member } = view;
-  const lacks = needOf(scene, member);
   const need = lacks === 'upgrade' ? 'upgrade' : 'reload';
   const configVersion =
     lacks === 'certificate' ? nextVersion(scene.state, member) : scene.state.configVersion;

@@ -153,3 +153,80 @@ test('S7 A5.3 a set whose binaries are older than the cluster’s compatibility 
   expect(decided.act?.steps.map((s) => s.kind)).not.toContain('addShard');
   expect(decided.waits.map((w) => w.detail).join()).toContain('becomes a shard when');
 });
+
+/** Members of this role as they would be if their processes had ended. */
+const ended = (seen: Observed, state: State, role: string): Observed => ({
+  ...seen,
+  members: seen.members.map((m) => {
+    if (m.facts === null || state.members.find(({ name }) => name === m.name)?.role !== role) return m;
+    const process = {
+      kind: 'exited',
+      since: 0,
+      exitCode: 2,
+      signal: null,
+      failures: 1,
+      nextStartAt: null,
+      message: 'unrecognised option',
+    } as const;
+    return { ...m, facts: { ...m.facts, process, database: null } };
+  }),
+});
+
+test('A8.3 nobody is worked on before the stop of the balancer was answered, also when no router works any more', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const asking: State = { ...state, balancer: { wasEnabled: true, confirmed: false } };
+  const silent = ended(seen, state, 'router');
+  const record = advance(asking, want, silent, 1_000);
+  const decided = plan(silent, want, record, 1_000);
+  expect(decided.act).toBeNull();
+  expect(decided.waits.map((w) => w.on)).toContain('WaitingForRouter');
+});
+
+test('A9.2 A8.3 where no router works, one that is down gets what may be its cure before the others get theirs', () => {
+  const before = sharded(OLDER);
+  const { state, observed: seen } = made(before);
+  const silent = ended(seen, state, 'router');
+  const want = sharded({ ...newer, tlsMode: before.tlsMode === 'requireTLS' ? 'preferTLS' : 'requireTLS' });
+  const record = advance(state, want, silent, 1_000);
+  expect(plan(silent, want, record, 1_000).act?.steps).toMatchObject([
+    { kind: 'reload', member: 'events-mongos-0' },
+  ]);
+});
+
+test('A8.2 shards do not get a binary before a config server that is being replaced has gone', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const settings = { votes: 1, priority: 1, hidden: false, secondaryDelaySecs: 0, tags: {} } as const;
+  const old = state.members.find((m) => m.role === 'configServer');
+  const substitute = {
+    ...(old as NonNullable<typeof old>),
+    name: 'events-cfg-3',
+    index: 3,
+    stage: 'imported' as const,
+    activated: null,
+    deployedVersion: null,
+    replacement: { of: old?.name ?? '', settings, host: null, avoidHosts: [], because: 'Moving' as const },
+  };
+  const others = state.members.map((m) =>
+    m.role === 'configServer' && m.name !== old?.name ? { ...m, deployedVersion: '8.0.32-14' } : m,
+  );
+  const rests: State = {
+    ...state,
+    members: [...others, substitute],
+    pending: [
+      {
+        action: 'deploy',
+        member: 'events-cfg-3',
+        stepId: 's1',
+        operationId: null,
+        startedAt: 0,
+        version: '8.0.32-14',
+      },
+    ],
+    balancer: { wasEnabled: true, confirmed: true },
+  };
+  const decided = plan(seen, want, rests, 1_000);
+  expect(decided.act).toBeNull();
+  expect(decided.waits.map((w) => w.detail).join()).toContain('when the place of events-cfg-0 is taken');
+});

@@ -1,12 +1,12 @@
 import { majorOf } from '../../model/index.ts';
 import type { Decision, Step } from '../decisions.ts';
 import { type MemberView, primaryOf } from '../interpret.ts';
-import { memberOf, pendingOf } from '../state.ts';
+import { pendingOf } from '../state.ts';
 import { memberHost } from '../topology.ts';
 import type { MemberState, ReplicaSetState, State } from '../types.ts';
 import { fcvOf } from './fcv.ts';
 import { act, backingOff, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
-import { needOf, planRollout } from './rollout.ts';
+import { isDown, needOf, planRollout } from './rollout.ts';
 import { workingRouter } from './routers.ts';
 
 /*
@@ -93,7 +93,11 @@ export const planBalancer: Planner = (scene) => {
       work === 'none'
         ? 'the balancer is brought back when a router reaches the config servers'
         : 'members are worked on when a router can tell and stop the balancer';
-    return verdict([wait('WaitingForRouter', soon(scene), detail)], work !== 'none' && rests === null);
+    // Nobody is worked on before the balancer is known to rest; what has begun goes on.
+    return verdict(
+      [wait('WaitingForRouter', soon(scene), detail)],
+      work === 'begins' && rests?.confirmed !== true,
+    );
   }
   return work === 'none' ? wake(scene, router) : rest(scene, router, mode);
 };
@@ -110,10 +114,12 @@ function workOf(scene: Scene): 'begins' | 'goesOn' | 'none' {
   return busy || waits ? 'goesOn' : 'none';
 }
 
-function takesSetDown({ state }: Scene, step: Step): boolean {
+/** Working on one that is down already takes nothing along. */
+function takesSetDown({ all }: Scene, step: Step): boolean {
   if (step.kind === 'stepDown') return true;
   if (step.kind !== 'reload' && step.kind !== 'upgrade') return false;
-  return memberOf(state, step.member)?.role !== 'router';
+  const view = all.find(({ member }) => member.name === step.member);
+  return view?.member.role !== 'router' && (view === undefined || !isDown(view));
 }
 
 const isBusy = (scene: Scene, member: MemberState): boolean =>
