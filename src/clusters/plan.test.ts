@@ -519,6 +519,7 @@ test('A4.9 a chosen port that somebody else took is given up while no set knows 
   expect(step).toEqual({ kind: 'deleteRuntime', member: 'orders-0' });
   if (step === undefined) return;
   expect(guard(step, taken, d, s, 0)).toBeNull();
+  expect(plan(taken, d, startStep(s, step, 'x', 0), 1).act, 'it is under way').toBeNull();
   expect(guard(step, o, d, s, 0)?.reason, 'the port is its own again').toBe('NotDeleting');
   const gone = advance(
     startStep(s, step, 'x', 0),

@@ -130,6 +130,51 @@ test.each(['STARTUP2', 'ROLLBACK'] as const)(
   },
 );
 
+test('A6.3 A8.1 a version that changes while members join reaches them before they have a vote, and the others by the roller', () => {
+  const set = new Play(desired({ version: '8.0.29-13' }));
+  const executables = { mongod: ['8.0.29-13', '8.0.32-14'] };
+  set.hosts = [1, 2, 3, 4].map((n) => host(`db${n}`, { executables }));
+  set.desired = desired({ version: '8.0.29-13', generation: 2 }, 4);
+  passUntil(set, 'publish orders-3');
+  set.desired = desired({ version: '8.0.32-14', generation: 3 }, 4);
+  const told = set.toTheEnd(80);
+  expect(told.at(-1)).toBe('converged');
+  expect(told).toContain('deploy orders-3');
+  expect(told.filter((line) => line.startsWith('upgrade'))).toEqual([
+    'upgrade orders-2',
+    'upgrade orders-1',
+    'upgrade orders-0',
+  ]);
+  expect(set.state.members.map((m) => m.deployedVersion)).toEqual(Array(4).fill('8.0.32-14'));
+});
+
+test('L3 STK-07 a process that ended is started again by its agent, and a person is asked from the third time on, or when it is not', () => {
+  const set = new Play(desired());
+  const told = (failures: number, nextStartAt: number | null) => {
+    const o = set.reading();
+    const process = {
+      kind: 'exited',
+      since: 0,
+      exitCode: 14,
+      signal: null,
+      failures,
+      nextStartAt,
+      message: 'it met an error',
+    } as const;
+    const members = o.members.map((m) =>
+      m.name === 'orders-1' && m.facts !== null
+        ? { ...m, facts: { ...m.facts, process, database: null } }
+        : m,
+    );
+    const { waits, blocks } = plan({ ...o, members }, set.desired, set.state, 1_000);
+    return [blocks.map((b) => b.by), waits.find((w) => w.on === 'ProcessStarting')?.until];
+  };
+  expect(told(1, 4_000)).toEqual([[], 4_000]);
+  expect(told(2, 500)).toEqual([[], 6_000]);
+  expect(told(3, 4_000)).toEqual([['ProcessFailing'], undefined]);
+  expect(told(1, null)).toEqual([['ProcessFailing'], undefined]);
+});
+
 test('A6.6 a volume neither grows while something else is done to its member, nor when its member leaves', () => {
   const set = new Play(desired({ volumeBytes: 10 * GIB }));
   set.grows = true;
