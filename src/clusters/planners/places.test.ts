@@ -1,0 +1,78 @@
+/** Where new members go, and whose the services are that lie there already. */
+import { expect, test } from 'vitest';
+import type { OwnerMarker, ServiceFacts } from '../facts.ts';
+import { desired, host, observed } from '../fixtures.ts';
+import { plan } from '../plan.ts';
+import { initialState } from '../state.ts';
+import type { Desired, Observed, ObservedHost } from '../types.ts';
+
+const want = desired({}, 2);
+const state = { ...initialState(want), credentialsReady: true };
+const decided = (change: Partial<Observed>, spec: Desired = want) => {
+  const record = { ...initialState(spec), credentialsReady: true };
+  return plan(observed({ services: [], ...change }), spec, record, 0);
+};
+
+const marker = (change: Partial<OwnerMarker> = {}): OwnerMarker => ({
+  installation: 'i',
+  clusterUid: state.uid,
+  member: 'orders-0',
+  hostname: 'orders-0',
+  proof: 'p',
+  ...change,
+});
+const service = (change: Partial<ServiceFacts> = {}): ServiceFacts => ({
+  id: 's-1',
+  kind: 'runtime',
+  host: 'db1',
+  hostname: 'orders-0',
+  owner: marker(),
+  masked: false,
+  deployed: false,
+  port: 27017,
+  dataPath: null,
+  sizeBytes: null,
+  ...change,
+});
+
+test('A4.3 A4.5 S4 a service of ours is taken over for the member its marker names, and for no other', () => {
+  const ours = decided({ services: [service(), service({ id: 'v-1', kind: 'volume', port: null })] });
+  expect(ours.act?.steps).toMatchObject([
+    { kind: 'adopt', member: 'orders-0', serviceId: 's-1', volumeId: 'v-1' },
+  ]);
+  for (const owner of [marker({ member: 'orders-1' }), marker({ clusterUid: 'another' }), null]) {
+    const told = decided({ services: [service({ owner })] });
+    expect([told.act, told.blocks.map((b) => b.by)], JSON.stringify(owner)).toEqual([
+      null,
+      ['OwnershipConflict'],
+    ]);
+  }
+});
+
+const placesOn = (hosts: readonly ObservedHost[], spec: Desired): readonly string[] =>
+  (decided({ hosts }, spec).act?.steps ?? []).flatMap((step) =>
+    step.kind === 'import' ? [`${step.placement.host}:${step.placement.port}`] : [],
+  );
+
+test('A15.1 members of a set go to hosts of their own, to the emptiest first, and by name where all else is equal', () => {
+  const loaded = [host('db1', { memberCount: 5 }), host('db2', { memberCount: 1 }), host('db3')];
+  expect(placesOn(loaded, desired({}, 1))).toEqual(['db3:27017']);
+  expect(placesOn(loaded, desired({}, 2))).toEqual(['db3:27017', 'db2:27017']);
+  expect(placesOn(loaded, desired({}, 3))).toEqual(['db3:27017', 'db2:27017', 'db1:27017']);
+  expect(placesOn([host('b'), host('a')], desired({}, 1))).toEqual(['a:27017']);
+});
+
+test('A10.1 several members on one host get ports of their own, from the host’s first or the spec’s on', () => {
+  const one = [host('db1', { firstPort: 30_000 })];
+  expect(placesOn(one, desired({}, 3))).toEqual(['db1:30000', 'db1:30001', 'db1:30002']);
+  expect(placesOn(one, desired({ port: 28_000 }, 3))).toEqual(['db1:28000', 'db1:28001', 'db1:28002']);
+  const taken = [host('db1', { portsTaken: [{ port: 27_018, by: 'default/other-0' }] })];
+  expect(placesOn(taken, desired({}, 2))).toEqual(['db1:27017', 'db1:27019']);
+});
+
+test('A13.7 a host that takes no members, or that the spec does not name, gets none', () => {
+  const hosts = [host('db1', { schedulable: false }), host('db2'), host('db3')];
+  expect(placesOn(hosts, desired({}, 1))).toEqual(['db2:27017']);
+  expect(placesOn(hosts, desired({ hosts: ['db1', 'db3'] }, 1))).toEqual(['db3:27017']);
+  expect(decided({ hosts }, desired({ hosts: ['db1'] }, 1)).act).toBeNull();
+});
