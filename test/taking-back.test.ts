@@ -65,7 +65,7 @@ test(
   async () => {
     const planned = await with_(['plan'], { storage: { size: '900Ti' } });
     expect(planned.out).toMatch(
-      /refused {2}DiskFull: the volume of one-0 is to be 900 TiB, and its disk on host local is \S+ \S+ in all/,
+      /refused {2}DiskFull: the volume of one-0 cannot be 900 TiB: the whole disk is \S+ \S+ on host local/,
     );
     const applied = await with_(['apply'], { storage: { size: '900Ti' } });
     expect(applied).toMatchObject({

@@ -96,9 +96,13 @@ test('A6.6 STO-01 more than a whole disk is refused by the plan, and no volume g
     {
       by: 'DiskFull',
       detail:
-        'the volume of orders-1 is to be 60 GiB, and its disk on host db2 is 50 GiB in all; no volume grows meanwhile',
+        'the volume of orders-1 cannot be 60 GiB: the whole disk is 50 GiB on host db2; no volume grows meanwhile',
       fix: expect.stringContaining('set spec.storage.size back'),
     },
+  ]);
+  const both = onDisks([50, 45], [50, 45], [100, 90]);
+  expect(preview(both.reading(), both.desired, both.state, 0).refusals.map((r) => r.detail)).toEqual([
+    'volumes of orders-0, orders-1 cannot be 60 GiB: the whole disks are 50 GiB on host db1, 50 GiB on host db2; no volume grows meanwhile',
   ]);
   expect(set.toTheEnd()).toEqual(['blocked DiskFull']);
   expect(sizes(set)).toEqual([10, 10, 10]);

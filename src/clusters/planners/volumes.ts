@@ -20,11 +20,7 @@ export const planVolumes: Planner = (scene) => {
   const todo = state.members.filter((m) => sizeFor(scene, m) !== null);
   if (todo.length === 0) return null;
   const small = todo.filter((m) => roomFor(scene, m) === 'none');
-  if (small.length > 0)
-    return verdict(
-      small.map((m) => tooSmall(scene, m)),
-      false,
-    );
+  if (small.length > 0) return verdict([tooSmall(scene, small)], false);
   const doubtful = todo.filter((m) => roomFor(scene, m) === 'unsure');
   return verdict(grow(scene, doubtful.length > 0 ? doubtful : todo), false);
 };
@@ -68,14 +64,22 @@ function roomFor(scene: Scene, member: MemberState): 'enough' | 'unsure' | 'none
   return wanted > (member.volumeBytes ?? 0) + disk.freeBytes ? 'unsure' : 'enough';
 }
 
-function tooSmall(scene: Scene, member: MemberState): Decision {
-  const [disk, wanted] = [diskOf(scene, member), formatBytes(sizeFor(scene, member) ?? 0)];
-  const total = formatBytes(disk?.totalBytes ?? 0);
+function tooSmall(scene: Scene, members: readonly MemberState[]): Decision {
+  const hosts = [...new Set(members.map((m) => m.host))].map((host) => {
+    const [first] = members.filter((m) => m.host === host) as [MemberState];
+    return `${formatBytes(diskOf(scene, first)?.totalBytes ?? 0)} on host ${host}`;
+  });
+  const wanted = formatBytes(Math.max(...members.map((m) => sizeFor(scene, m) ?? 0)));
+  const who = members.map((m) => m.name).join(', ');
+  const [volumes, disks] = [
+    members.length === 1 ? 'the volume' : 'volumes',
+    hosts.length === 1 ? 'disk is' : 'disks are',
+  ];
   return blocked(
     'DiskFull',
     'capacity',
-    `the volume of ${member.name} is to be ${wanted}, and its disk on host ${member.host} is ${total} in all; no volume grows meanwhile`,
-    'give the host a larger disk, or set spec.storage.size back to what is there: nothing has grown',
+    `${volumes} of ${who} cannot be ${wanted}: the whole ${disks} ${hosts.join(', ')}; no volume grows meanwhile`,
+    'give the hosts larger disks, or set spec.storage.size back to what the volumes have now',
   );
 }
 
