@@ -8,6 +8,7 @@ import { brain, withSteps } from './mutants/brain.ts';
 import { MUTANTS } from './mutants/index.ts';
 import type { Mutation } from './mutation.ts';
 import { runSeed } from './run.ts';
+import type { ScenarioKind } from './scenario.ts';
 
 const LIMIT = 120_000;
 /** Seeds that are enough, from the first that is known to show it. */
@@ -73,18 +74,49 @@ const doneAtOnce = (): Mutation =>
     };
   });
 
-test.each<readonly [string, string, number, () => Mutation]>([
-  ['S2', 'all members are reloaded at once', 10, () => undefended(planted('reloads-all'))],
-  ['S7', 'the compatibility version is raised before all binaries are there', 71, raisesTooSoon],
-  ['S11', 'a paused cluster is worked on', 98, () => planted('ignores-pause')],
-  ['S15', 'a cluster is called Ready whatever is seen', 9, alwaysReady],
-  ['WRITES', 'volumes of a suspended cluster are deleted', 53, () => planted('wipes-suspended')],
-  ['A13', 'an operation is called done as soon as it runs', 11, doneAtOnce],
+/** A change goes to all routers at once, and nobody is asked. */
+const allRouters = (): Mutation =>
+  undefended(
+    brain((provider) => {
+      const { plan } = provider;
+      provider.plan = (subject, observed, now) => {
+        const planned = plan(subject, observed, now) as Plan;
+        const reload = planned.act?.steps.find((step) => step.kind === 'reload');
+        const routers = subject.state.members.filter(({ role }) => role === 'router');
+        if (reload === undefined || !routers.some(({ name }) => name === reload.member)) return planned;
+        return withSteps(
+          planned,
+          routers.map(({ name }): Step => ({ ...reload, member: name })),
+        );
+      };
+    }),
+  );
+
+test.each<readonly [string, string, number, () => Mutation, ScenarioKind]>([
+  ['S2', 'all members are reloaded at once', 10, () => undefended(planted('reloads-all')), 'replicaSets'],
+  ['S1', 'all routers are restarted at once', 20, allRouters, 'sharded'],
+  [
+    'S7',
+    'the compatibility version is raised before all binaries are there',
+    71,
+    raisesTooSoon,
+    'replicaSets',
+  ],
+  ['S11', 'a paused cluster is worked on', 98, () => planted('ignores-pause'), 'replicaSets'],
+  ['S15', 'a cluster is called Ready whatever is seen', 9, alwaysReady, 'replicaSets'],
+  [
+    'WRITES',
+    'volumes of a suspended cluster are deleted',
+    53,
+    () => planted('wipes-suspended'),
+    'replicaSets',
+  ],
+  ['A13', 'an operation is called done as soon as it runs', 11, doneAtOnce, 'replicaSets'],
 ])(
   '%s is noticed by its own checker: %s',
-  async (heed, _, from, make) => {
+  async (heed, _, from, make, kind) => {
     for (let seed = from; seed < from + BUDGET; seed++) {
-      const { violation } = await runSeed(seed, { mutation: make(), heed });
+      const { violation } = await runSeed(seed, { mutation: make(), heed, kind });
       if (violation === null) continue;
       expect(violation.invariant).toBe(heed);
       return;

@@ -1,15 +1,16 @@
 /**
- * `npm run sim -- --seed N [--seeds K] [--minutes M] [--workers W] [--mutant NAME] [--story] [--sharded | --sets]`: plays
- * seeds on all cores, sharded clusters or replica sets alone where that is said, prints progress, and for the first failing seed its story and how to play it again. `--reached FILE` writes down which
- * reasons and codes were met in how many seeds; `--pages` writes docs/mutants.md and docs/reasons.md and plays nothing.
+ * `npm run sim -- --seed N [--seeds K] [--minutes M] [--workers W] [--mutant NAME] [--story]`: plays seeds on all cores,
+ * prints progress, and for the first failing seed its story and how to play it again. Every fifth seed has a sharded cluster;
+ * `--sharded`, `--sets` and `--maintained` play worlds of one kind alone. `--reached FILE` writes down which reasons and
+ * codes were met in how many seeds; `--pages` writes docs/mutants.md and docs/reasons.md and plays nothing.
  */
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { MUTANTS } from './mutants/index.ts';
+import { MUTANTS, type Mutant } from './mutants/index.ts';
 import { writePages } from './pages.ts';
 import { runSeed } from './run.ts';
-import type { ScenarioKind } from './scenario.ts';
+import { kindOf, type ScenarioKind } from './scenario.ts';
 import { Thread } from './threads.ts';
 import type { Played } from './worker.ts';
 
@@ -29,21 +30,19 @@ const { values } = parseArgs({
   },
 });
 
-const kind: ScenarioKind | null = values.maintained
-  ? 'maintained'
-  : values.sharded
-    ? 'sharded'
-    : values.sets
-      ? 'replicaSets'
-      : null;
-const ofKind = kind === null ? {} : { kind };
-const asked = values.maintained
-  ? ' --maintained'
-  : values.sharded
-    ? ' --sharded'
-    : values.sets
-      ? ' --sets'
-      : '';
+/** Options by which worlds of one kind alone are asked for. */
+const OF_KIND: Readonly<Record<'sharded' | 'sets' | 'maintained', ScenarioKind>> = {
+  sharded: 'sharded',
+  sets: 'replicaSets',
+  maintained: 'maintained',
+};
+const option = (Object.keys(OF_KIND) as (keyof typeof OF_KIND)[]).find((name) => values[name]);
+const asked = option === undefined ? '' : ` --${option}`;
+const planted = values.mutant === undefined ? null : mutantNamed(values.mutant);
+function kindFor(seed: number): ScenarioKind {
+  if (option !== undefined) return OF_KIND[option];
+  return planted === null ? kindOf(seed) : (planted.kind ?? 'replicaSets');
+}
 const first = Number(values.seed);
 const count = Number(values.seeds);
 const startedAt = performance.now();
@@ -55,8 +54,8 @@ else if (count === 1) await playOne(first);
 else await playMany();
 
 async function playOne(seed: number): Promise<void> {
-  const mutation = values.mutant === undefined ? {} : { mutation: mutantNamed(values.mutant) };
-  const result = await runSeed(seed, { ...ofKind, ...mutation });
+  const mutation = planted === null ? {} : { mutation: planted.make() };
+  const result = await runSeed(seed, { kind: kindFor(seed), ...mutation });
   if (values.story || result.violation !== null) console.log(result.lines.join('\n'));
   console.log(JSON.stringify({ ...result.scenario, hosts: result.scenario.hosts.length }, null, 1));
   const end = result.violation === null ? 'good' : `BROKEN ${result.violation.message}`;
@@ -66,10 +65,10 @@ async function playOne(seed: number): Promise<void> {
   if (result.violation !== null) process.exitCode = 1;
 }
 
-function mutantNamed(name: string) {
+function mutantNamed(name: string): Mutant {
   const mutant = MUTANTS.find((candidate) => candidate.name === name);
   if (mutant === undefined) throw new Error(`no mutant ${name}: ${MUTANTS.map((m) => m.name).join(', ')}`);
-  return mutant.make();
+  return mutant;
 }
 
 /** Seeds go out one by one, so that a slow one holds up nobody. */
@@ -130,6 +129,6 @@ async function drive(take: () => number | null, played: (result: Played) => void
   const thread = new Thread();
   const mutant = values.mutant ?? null;
   for (let seed = take(); seed !== null; seed = take())
-    played(await thread.play({ seed, ...ofKind, mutant }));
+    played(await thread.play({ seed, kind: kindFor(seed), mutant }));
   await thread.close();
 }

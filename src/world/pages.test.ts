@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { CHECKERS } from './checkers/index.ts';
-import { KINDS } from './faults.ts';
+import { KINDS, SHARDED_KINDS } from './faults.ts';
 import { MUTANTS } from './mutants/index.ts';
 import { allWords, mutantsPage, reachedInWorlds, reasonRows } from './pages.ts';
 import { UNREACHED } from './unreached.ts';
@@ -34,5 +34,5 @@ test('every reason, refusal and code is reached by a world or a test, or says wh
 test('docs/world.md names every checker and every fault', () => {
   const text = page('world');
   expect(Object.keys(CHECKERS).filter((id) => !text.includes(`| ${id} |`))).toEqual([]);
-  expect(KINDS.filter((kind) => !text.includes(`\`${kind}\``))).toEqual([]);
+  expect([...KINDS, ...SHARDED_KINDS].filter((kind) => !text.includes(`\`${kind}\``))).toEqual([]);
 });

@@ -18,8 +18,8 @@ export function writePages(): void {
 /** docs/mutants.md as it has to be. */
 export function mutantsPage(): string {
   const rows = MUTANTS.map(
-    ({ name, bug, caughtBy, from, budget }) =>
-      `| \`${name}\` | ${bug} | ${caughtBy.join(', ')} | ${from} | ${budget} |`,
+    ({ name, bug, caughtBy, from, budget, kind }) =>
+      `| \`${name}\` | ${bug} | ${caughtBy.join(', ')} | ${from}${kind === 'sharded' ? ' (sharded)' : ''} | ${budget} |`,
   );
   return `# Planted bugs
 

@@ -39,6 +39,11 @@ export interface ShardedPlan {
 /** What a seed is about. Each kind has a stream of its own: the same seed of another kind is another story. */
 export type ScenarioKind = 'replicaSets' | 'sharded' | 'maintained';
 
+/** Of the seeds that are played without saying of which kind, so many have one with a sharded cluster. */
+const SHARDED_EVERY = 5;
+export const kindOf = (seed: number): ScenarioKind =>
+  seed % SHARDED_EVERY === 0 ? 'sharded' : 'replicaSets';
+
 export interface Scenario {
   readonly kind: ScenarioKind;
   readonly seed: number;

@@ -1,8 +1,12 @@
 /** Seeds that once showed something: played by every test run, for ever. */
 
+import type { ScenarioKind } from './scenario.ts';
+
 /** See the head of this file. */
 export interface KeptSeed {
   readonly seed: number;
+  /** Left out: replica sets. */
+  readonly kind?: ScenarioKind;
   /** What went wrong. */
   readonly showed: string;
 }
@@ -23,4 +27,22 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     seed: 20_751,
     showed: 'a deletion all of which was under way was called blocked by what no longer mattered',
   },
+  {
+    seed: 3,
+    kind: 'sharded',
+    showed: 'a balancer that a person had switched on moved chunks below a restart',
+  },
+  { seed: 7, kind: 'sharded', showed: 'a shard was registered before its members had the binary for it' },
+  { seed: 30, kind: 'sharded', showed: 'a balancer was called stopped by what a router had told before' },
+  {
+    seed: 109,
+    kind: 'sharded',
+    showed: 'shards got a binary before a config server that was being replaced',
+  },
+  {
+    seed: 266,
+    kind: 'sharded',
+    showed: 'what the balancer was before a change was taken from a late reading',
+  },
+  { seed: 1312, kind: 'sharded', showed: 'a stop of the balancer that had failed counted as one' },
 ];

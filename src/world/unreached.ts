@@ -1,19 +1,9 @@
 /** Words of the closed sets that nothing reaches, with the reason. */
 
-const SHARDED = 'sharded clusters are not played in the world yet';
-
 /** See the head of this file; the keys are `kind name`. */
 export const UNREACHED: Readonly<Record<string, string>> = {
   'Reason AuthorityChanged': 'the authority of the world is never replaced',
-  'Reason ShardMissing': SHARDED,
-  'Reason BalancerRests': SHARDED,
-  'Reason BalancerResumes': SHARDED,
-  'WaitReason WaitingForRouter': SHARDED,
-  'WaitReason BalancerFinishing': SHARDED,
-  'Refusal RouterNotReady': SHARDED,
-  'Refusal BalancerRuns': SHARDED,
   'Reason VolumeGrowth': 'the hosts of the world do not grow volumes',
-  'Reason BalancerSwitched': SHARDED,
   'Refusal NotPlaced': 'a member that vanished from the record between plan and guard of one pass',
   'Code AlreadyRunning': 'two agents that are started on one data folder at once',
   'Code Closed': 'an agent that is stopped while it joins for the first time',

@@ -7,7 +7,7 @@ import type { ScenarioKind } from './scenario.ts';
 /** What is to be played. */
 export interface Order {
   readonly seed: number;
-  /** Left out: what the seed itself says. */
+  /** Left out: replica sets. */
   readonly kind?: ScenarioKind;
   /** Name of the bug to plant; null: none. */
   readonly mutant: string | null;

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { MUTANTS, type Mutant } from './mutants/index.ts';
-import { drawScenario } from './scenario.ts';
+import { drawScenario, type ScenarioKind } from './scenario.ts';
 import { KEPT_SEEDS } from './seeds.ts';
 import { Thread } from './threads.ts';
 import type { Played } from './worker.ts';
 
 /** Fresh seeds of every run of the tests; `npm run sim` plays more. */
 const FRESH = 80;
+const FRESH_SHARDED = 20;
 const AT_ONCE = 10;
 const LIMIT = 120_000;
 
@@ -16,13 +17,18 @@ beforeAll(() => {
 });
 afterAll(() => thread.close());
 
-const play = (seed: number, mutant: string | null = null): Promise<Played> => thread.play({ seed, mutant });
+const play = (seed: number, mutant: string | null = null, kind?: ScenarioKind): Promise<Played> =>
+  thread.play({ seed, mutant, ...(kind === undefined ? {} : { kind }) });
 
 /** Null: no invariant was broken. */
-async function brokenBy(seed: number): Promise<string | null> {
-  const { violation } = await play(seed);
-  return violation === null ? null : `${violation.message} (npm run sim -- --seed ${seed} --story)`;
+async function brokenBy(seed: number, kind: ScenarioKind = 'replicaSets'): Promise<string | null> {
+  const { violation } = await play(seed, null, kind);
+  return violation === null
+    ? null
+    : `${violation.message} (npm run sim -- --seed ${seed} ${OPTIONS[kind]} --story)`;
 }
+
+const OPTIONS = { replicaSets: '--sets', sharded: '--sharded', maintained: '--maintained' } as const;
 
 const groups = Array.from({ length: FRESH / AT_ONCE }, (_, index) => 1 + index * AT_ONCE);
 
@@ -34,10 +40,20 @@ test.each(groups)(
   LIMIT,
 );
 
+const shardedGroups = Array.from({ length: FRESH_SHARDED / AT_ONCE }, (_, index) => 1 + index * AT_ONCE);
+
+test.each(shardedGroups)(
+  'A5.3 A6.5 A8.2 A8.3 S1–S16 L1–L4 hold in ten worlds with a sharded cluster from seed %i on',
+  async (from) => {
+    for (let seed = from; seed < from + AT_ONCE; seed++) expect(await brokenBy(seed, 'sharded')).toBeNull();
+  },
+  LIMIT,
+);
+
 test.each(KEPT_SEEDS)(
   'seed $seed stays good: $showed',
-  async ({ seed }) => {
-    expect(await brokenBy(seed)).toBeNull();
+  async ({ seed, kind }) => {
+    expect(await brokenBy(seed, kind)).toBeNull();
   },
   LIMIT,
 );
@@ -68,12 +84,12 @@ test.each(MUTANTS)(
 );
 
 /** The invariant that was first seen broken within the mutant's budget; null: it got away. */
-async function hunt({ name, from, budget, suits }: Mutant): Promise<string | null> {
+async function hunt({ name, from, budget, kind = 'replicaSets', suits }: Mutant): Promise<string | null> {
   let left = budget;
   for (let seed = from; left > 0; seed++) {
-    if (suits !== undefined && !suits(drawScenario(seed))) continue;
+    if (suits !== undefined && !suits(drawScenario(seed, kind))) continue;
     left--;
-    const { violation } = await play(seed, name);
+    const { violation } = await play(seed, name, kind);
     if (violation !== null) return violation.invariant;
   }
   return null;

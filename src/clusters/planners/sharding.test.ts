@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import type { StepOutcome } from '../decisions.ts';
 import { host, observed, sharded } from '../fixtures.ts';
+import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { type Foreseen, foresee } from '../preview.ts';
@@ -229,4 +230,33 @@ test('A8.2 shards do not get a binary before a config server that is being repla
   const decided = plan(seen, want, rests, 1_000);
   expect(decided.act).toBeNull();
   expect(decided.waits.map((w) => w.detail).join()).toContain('when the place of events-cfg-0 is taken');
+});
+
+test('A8.3 L3 a balancer that rests and still moves a chunk is waited for', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const moving: Observed = {
+    ...seen,
+    members: seen.members.map((m) => {
+      const database = m.facts?.database;
+      if (m.facts == null || database?.kind !== 'reachable' || database.router === undefined) return m;
+      const router = { ...database.router, balancer: 'off' as const, balancing: true };
+      return { ...m, facts: { ...m.facts, database: { ...database, router } } };
+    }),
+  };
+  const resting = { ...advance(state, want, moving, 1_000), balancer: { wasEnabled: true, confirmed: true } };
+  const decided = plan(moving, want, resting, 1_000);
+  expect([decided.act, decided.waits.map((w) => w.on)]).toEqual([null, ['BalancerFinishing']]);
+});
+
+test('A5.3 S14 what goes through a router is held back when that one does not reach the config servers any more', () => {
+  const want = sharded();
+  const { state, observed: seen } = made(want);
+  const silent = ended(seen, state, 'router');
+  const set = state.replicaSets.find((r) => r.role === 'shardServer')?.name ?? '';
+  const via = 'events-mongos-0';
+  for (const step of [{ kind: 'addShard', replicaSet: set, via, shard: `${set}/db1:27018` } as const, STOP]) {
+    expect(guard(step, seen, want, state, 1_000)).toBeNull();
+    expect(guard(step, silent, want, state, 1_000)?.reason).toBe('RouterNotReady');
+  }
 });

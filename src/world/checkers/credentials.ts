@@ -5,21 +5,31 @@
  * accepts, before, while and after passwords change (A13.4). In a sharded cluster a pair may be of two sets, or a router and
  * a member: all that belong to it by now.
  */
+
+import type { StoredObject } from '../../engine/ports.ts';
 import { type Mongod, speaks } from '../mongod.ts';
 import type { Router } from '../router.ts';
 import type { Checker } from '../stage.ts';
-import { belongingSets, configOf, membersOf, objectsOf, type Part, primaryOf, routersOf } from '../truth.ts';
+import {
+  belongingSets,
+  configOf,
+  membersOf,
+  objectsOf,
+  type Part,
+  primaryOf,
+  routersOf,
+  userSetOf,
+} from '../truth.ts';
 import type { World } from '../world.ts';
 
 export const credentials: Checker = ({ world }) => ({
   second: () => {
     for (const object of objectsOf(world, 'MongoDB')) {
       const sets = belongingSets(world, object);
-      for (const set of sets) agentsAreLetIn(world, set);
-      const running: (Mongod | Router)[] = sets.flatMap((set) => membersInSet(world, set));
-      for (const { router } of membersOf(world, routersOf(object)))
-        if (router?.phase === 'listening') running.push(router);
-      everyPair(world, running);
+      for (const set of sets) agentsAreLetIn(world, set, membersInSet(world, set));
+      agentsAreLetIn(world, userSetOf(object), routersUp(world, object));
+      const running = sets.flatMap((set) => membersInSet(world, set));
+      everyPair(world, [...running, ...routersUp(world, object)]);
     }
   },
 });
@@ -47,15 +57,22 @@ function everyPair({ narrator }: World, running: readonly (Mongod | Router)[]): 
   }
 }
 
-function agentsAreLetIn(world: World, set: Part): void {
+const routersUp = (world: World, object: StoredObject): readonly Router[] =>
+  membersOf(world, routersOf(object)).flatMap(({ router }) =>
+    router?.phase === 'listening' ? [router] : [],
+  );
+
+/** Agents log in with what the set accepts; those of routers with what the config servers accept. */
+function agentsAreLetIn(world: World, set: Part, processes: readonly (Mongod | Router)[]): void {
   const accepted = primaryOf(world, set)?.data.users.get('admin.clusterMonitor')?.password ?? null;
   if (accepted === null) return;
-  const hosts = new Set(configOf(world, set)?.members.map(({ host }) => host));
-  for (const { machine, record, mongod } of membersOf(world, set)) {
+  const uid = set.split('/')[0] as string;
+  for (const { machine, record, mongod, router } of membersOf(world, uid)) {
+    const process = mongod ?? router;
     const snapshot = machine.disk.snapshots.get(record.id);
-    if (snapshot === undefined || mongod?.phase !== 'listening' || !hosts.has(mongod.host)) continue;
+    if (process === null || snapshot === undefined || !processes.includes(process)) continue;
     const held = [snapshot.monitor, snapshot.nextMonitor].map((login) => login?.password.reveal());
     if (held.includes(accepted)) continue;
-    world.narrator.fail('S12', `the agent of ${mongod.host} holds no password that its set accepts`);
+    world.narrator.fail('S12', `the agent of ${process.host} holds no password that its set accepts`);
   }
 }

@@ -8,6 +8,7 @@ import { grants } from './grants.ts';
 import { handsOff } from './handsOff.ts';
 import { initiation } from './initiation.ts';
 import { intents } from './intents.ts';
+import { lastRouter } from './lastRouter.ts';
 import { locks } from './locks.ts';
 import { majority } from './majority.ts';
 import { once } from './once.ts';
@@ -25,6 +26,7 @@ import { writes } from './writes.ts';
 
 export const CHECKERS: Readonly<Record<string, Checker>> = {
   S1: majority,
+  'S1 of routers': lastRouter,
   S2: oneAtATime,
   S3: primaryLast,
   S4: volumes,
