@@ -5,6 +5,7 @@
  */
 import { BelayError } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
+import type { Holder } from '../engine/gate.ts';
 import type { Clock, Log, NewEvent, Store, StoredObject } from '../engine/ports.ts';
 import {
   type Admission,
@@ -279,15 +280,13 @@ export class Authority {
     });
   }
 
-  /** Who holds a node, by key; null: nobody. From memory: as this process last knew it. */
-  holderOf(
-    key: string,
-  ): { readonly task: string; readonly owner: string; readonly until: Millis | null } | null {
+  /** Which person's task holds a node, by key; null: none. From memory: as this process last knew it. */
+  holderOf(key: string): Holder | null {
     const n = this.#desk.fleet.node(key);
     if (n === undefined) return null;
     const now = this.#options.clock.now();
     for (const ref of this.#desk.fleet.refs({ kind: 'node', index: n })) {
-      if (ref.kind !== 'held') continue;
+      if (ref.kind !== 'held' || ref.permission.owner === ENGINE_OWNER) continue;
       const { deadline, owner } = ref.permission;
       if (deadline === null || deadline > now) return { task: ref.task, owner, until: deadline };
     }

@@ -153,3 +153,35 @@ test('C5.3 votes are told of members nobody reports too, as the newest configura
     ['unknown', 1],
   ]);
 });
+
+test('C6.4 a member down under a person’s lock is shown in maintenance, and is no fault', () => {
+  const held = { member: 'orders-2', task: 'm-1', owner: 'eve', until: 600_000 };
+  const before = of({ ...seen(state, d, HEALTHY), maintenance: [held] });
+  expect([before.phase, before.members[2]?.maintenance?.until]).toEqual([
+    'Ready',
+    '1970-01-01T00:10:00.000Z',
+  ]);
+  for (const [down, health] of [
+    [null, 'unknown'],
+    ['RECOVERING', 'unhealthy'],
+  ] as const) {
+    const is = of({ ...seen(state, d, ['PRIMARY', 'SECONDARY', down]), maintenance: [held] }, 0, { before });
+    const text = 'is in maintenance: task m-1 of eve until 1970-01-01T00:10:00Z';
+    expect([is.phase, is.message]).toEqual(['Reconciling', `orders-2 ${text}`]);
+    expect(is.members[2]).toMatchObject({ health, message: text });
+    expect(condition(is, 'Ready')).toMatchObject({ status: 'False', reason: 'InMaintenance' });
+    const events = eventsFor(before, is, 0);
+    expect(events.filter(({ type }) => type === 'Warning')).toEqual([]);
+    expect(events.map(({ reason }) => reason)).toContain('MemberInMaintenance');
+  }
+});
+
+test('C6.4 S15 what is down besides is a fault all the same, and so is a set without a primary', () => {
+  const held = [{ member: 'orders-2', task: 'm-1', owner: 'eve', until: null }];
+  const two = of({ ...seen(state, d, ['PRIMARY', 'RECOVERING', null]), maintenance: held });
+  expect([two.phase, condition(two, 'Ready')?.reason]).toEqual(['Degraded', 'MemberUnreachable']);
+  const none = of({ ...seen(state, d, ['SECONDARY', 'SECONDARY', null]), maintenance: held });
+  expect(none.phase).toBe('Degraded');
+  const gone = of(seen(state, d, ['PRIMARY', 'SECONDARY', null]));
+  expect([gone.phase, gone.members[2]?.maintenance]).toEqual(['Degraded', undefined]);
+});

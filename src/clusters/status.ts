@@ -24,7 +24,7 @@ import {
   wantedMember,
   wantedMembers,
 } from './topology.ts';
-import type { Desired, MemberState, Observed, ReplicaSetState, State } from './types.ts';
+import type { Desired, InMaintenance, MemberState, Observed, ReplicaSetState, State } from './types.ts';
 import { newestRunOf } from './versions.ts';
 
 export interface StatusInput {
@@ -129,7 +129,7 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
     if (isLeaderless(input, all)) return 'Degraded';
     // A member that restarts because we asked for it is work in progress, unless it does not come back.
     const sick = own.filter((v) => !isHealthy(v, all) && !isOnItsWayOut(v, all));
-    const ours = sick.every((v) => UNDER_WAY.has(v.member.stage));
+    const ours = sick.every((v) => UNDER_WAY.has(v.member.stage) || holderOf(input.observed, v) !== null);
     return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
   }
   if (plan.blocks.length > 0 && plan.act === null) return 'Failed';
@@ -155,7 +155,7 @@ function messageOf(input: StatusInput, phase: Phase, all: readonly MemberView[])
   if (phase === 'Degraded') return degraded(all, state);
   const block = plan.blocks[0];
   if (block) return `${block.detail}; ${block.fix}`;
-  return doing(plan) ?? 'waiting';
+  return onlyMaintenance(input, all) ?? doing(plan) ?? 'waiting';
 }
 
 /** One sentence about the worst of what is not well: of a set, or of the routers. */
@@ -237,7 +237,9 @@ function ready(input: StatusInput, phase: Phase, all: readonly MemberView[]): Dr
       message: messageOf(input, phase, all),
     };
   const unreachable = all.some((v) => v.member.activated !== null && v.facts === null);
-  const reason = phase === 'Degraded' && unreachable ? 'MemberUnreachable' : phase;
+  const maintained = phase === 'Reconciling' && onlyMaintenance(input, all) !== null;
+  const bad = phase === 'Degraded' && unreachable ? 'MemberUnreachable' : phase;
+  const reason = maintained ? 'InMaintenance' : bad;
   return { type: 'Ready', status: 'False', reason, message: messageOf(input, phase, all) };
 }
 
@@ -326,9 +328,10 @@ function volumeSize(state: State, { name, volumeId, volumeBytes }: MemberState):
 function memberStatus(
   view: MemberView,
   all: readonly MemberView[],
-  { desired, state, plan }: StatusInput,
+  { desired, state, plan, observed }: StatusInput,
 ): MemberStatus {
   const { member, database, facts } = view;
+  const holder = holderOf(observed, view);
   const row = configRowOf(view, all) ?? shownRow(view, all);
   const lag = lagOf(view, all);
   const health: MemberHealth = facts === null ? 'unknown' : isHealthy(view, all) ? 'healthy' : 'unhealthy';
@@ -341,7 +344,8 @@ function memberStatus(
         : isRouter(member)
           ? 'ROUTER'
           : 'STARTUP');
-  const message = memberMessage(view, plan);
+  const message =
+    holder !== null && health !== 'healthy' ? maintenanceText(holder) : memberMessage(view, plan);
   return {
     name: member.name,
     index: member.index,
@@ -362,11 +366,38 @@ function memberStatus(
     stage: desired.suspend && member.serviceId === null ? 'suspended' : member.stage,
     ...(member.replacement === undefined ? {} : { replaces: member.replacement.of }),
     ...(message === null ? {} : { message }),
+    ...(holder === null ? {} : { maintenance: maintenanceStatus(holder) }),
     ...(database?.initialSyncPercent == null ? {} : { progressPercent: database.initialSyncPercent }),
     ...(facts === null && view.observed?.observedAt
       ? { lastSeen: new Date(view.observed.observedAt).toISOString() }
       : {}),
   };
+}
+
+// ── maintenance (C6.4) ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const holderOf = ({ maintenance = [] }: Observed, { member }: MemberView): InMaintenance | null =>
+  maintenance.find((held) => held.member === member.name) ?? null;
+
+const maintenanceText = ({ task, owner, until }: InMaintenance): string =>
+  `is in maintenance: task ${task} of ${owner}${until === null ? '' : ` until ${secondsOf(until)}`}`;
+
+const secondsOf = (at: Millis): string => `${new Date(at).toISOString().slice(0, 19)}Z`;
+
+const maintenanceStatus = ({ task, owner, until }: InMaintenance): MemberStatus['maintenance'] => ({
+  task,
+  owner,
+  ...(until === null ? {} : { until: new Date(until).toISOString() }),
+});
+
+/** What is down because somebody works on it, when nothing else is missing; null: something else is, or nothing. */
+function onlyMaintenance({ observed, state }: StatusInput, all: readonly MemberView[]): string | null {
+  const sick = all.filter((v) => !isSubstitute(state, v.member) && !isHealthy(v, all));
+  const held = sick.flatMap((v) => {
+    const holder = holderOf(observed, v);
+    return holder === null ? [] : [`${v.member.name} ${maintenanceText(holder)}`];
+  });
+  return sick.length > 0 && held.length === sick.length ? held.join('; ') : null;
 }
 
 /** Without a primary: its row in the newest configuration that any member of its set shows. */
@@ -524,11 +555,13 @@ function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): Event
     if (member.health === 'healthy')
       events.push({ type: 'Normal', reason: 'MemberHealthy', message: `${member.name} is ${member.state}` });
     else if (old.health === 'healthy') {
-      const reason = member.health === 'unknown' ? 'MemberUnreachable' : 'MemberUnhealthy';
+      const kept = member.maintenance !== undefined;
+      const bad = member.health === 'unknown' ? 'MemberUnreachable' : 'MemberUnhealthy';
+      const reason = kept ? 'MemberInMaintenance' : bad;
       const said = member.message ?? `is ${member.state ?? 'unknown'}`;
       // Most sentences about a member begin with its name.
       const message = said.startsWith(`${member.name} `) ? said : `${member.name} ${said}`;
-      events.push({ type: 'Warning', reason, message });
+      events.push({ type: kept ? 'Normal' : 'Warning', reason, message });
     }
   }
   return events;

@@ -385,10 +385,21 @@ export interface Observed {
   readonly requests: readonly OperationRequest[];
   /** Members that people's maintenance tasks wait for to hand over; absent: none. */
   readonly handOvers?: readonly HandOverRequest[];
+  /** Members that a person's task holds now; absent: none. */
+  readonly maintenance?: readonly InMaintenance[];
   /** The certificate authority at this moment; null: it could not be read, and nothing is concluded from it. */
   readonly authority: Authority | null;
   /** Ports taken on each host by services of other clusters. */
   readonly capabilities: Capabilities;
+}
+
+/** Somebody works on a member, or may: that it is down is no fault (C6.4). */
+export interface InMaintenance {
+  readonly member: string;
+  readonly task: string;
+  readonly owner: string;
+  /** Null: until the task is dropped. */
+  readonly until: Millis | null;
 }
 
 /** A person wants to work on what a primary runs on, and waits for it to hand over. */

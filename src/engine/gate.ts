@@ -6,6 +6,13 @@ import type { Millis } from '../base/units.ts';
 import type { Admission, Grant, HandOver, MemberAsk } from '../maintenance/index.ts';
 import type { AnyPlan, AnyStep } from './provider.ts';
 
+/** A person's task that holds something. `until` null: until it is dropped. */
+export interface Holder {
+  readonly task: string;
+  readonly owner: string;
+  readonly until: Millis | null;
+}
+
 /** The maintenance authority as the engine sees it. */
 export interface Gate {
   acquire(ask: MemberAsk): Promise<Admission>;
@@ -14,6 +21,8 @@ export interface Gate {
   holds(prefix: string): readonly string[];
   /** Members that a person's task waits for to hand over. From memory. */
   handOvers(): readonly HandOver[];
+  /** Which person's task holds a node; null: none. From memory. */
+  holderOf(node: string): Holder | null;
   /** Something was granted, given back or asked for: who waits asks again. Gives a stopper. */
   onChange(listener: () => void): () => void;
 }

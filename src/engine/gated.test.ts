@@ -49,6 +49,7 @@ async function scene(
     },
     holds: (prefix) => [...held].filter((id) => id.startsWith(prefix)),
     handOvers: () => [],
+    holderOf: () => null,
     onChange: () => () => {},
   };
   const ask = (box: string): MemberAsk => ({

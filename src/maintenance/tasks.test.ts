@@ -336,3 +336,42 @@ test('C5.5 C1.2 a full group tells the true time to ask again; compat: only a lo
   expect(times(BETTER)).toEqual([20 * MINUTE, 20 * MINUTE]);
   expect(times(ORIGINAL)).toEqual([5 * MINUTE, 20 * MINUTE]);
 });
+
+test('C1.2 C4.1 C4.2 a limit that is reached says when enough are back, as far as locks alone are in the way', () => {
+  const nodes = ydb(20).nodes;
+  const limit = (kind: 'cluster' | 'tablets', more: object = {}) => ({
+    kind,
+    name: 'c',
+    nodes: nodes.map((n) => n.key),
+    nodesLimit: 0,
+    percentLimit: 0,
+    ...more,
+  });
+  const retry = (spec: FleetSpec, mode: Mode, ...minutes: readonly number[]): unknown => {
+    const desk = deskOf(spec);
+    minutes.forEach((m, i) => void createTask(desk, task(`o${i}`, [[node(i, m)]], { mode: 'force' }), 0));
+    const reply = createTask(desk, task('t', one(19), { mode }), 0);
+    return [reply.groups.flat()[0]?.reason, reply.retryAfter === null ? null : reply.retryAfter / MINUTE];
+  };
+  const reached = 'DisabledNodesLimitReached';
+  const two = { nodes, limits: [limit('cluster', { nodesLimit: 2 })] };
+  // Of three that are out two have to be back: the second to come back is the true time.
+  expect(retry(two, 'strong', 30, 10, 20)).toEqual([reached, 20]);
+  expect(retry({ nodes, limits: [limit('cluster', { percentLimit: 13 })] }, 'strong', 30, 10)).toEqual([
+    reached,
+    10,
+  ]);
+  expect(
+    retry(
+      { nodes: nodes.slice(0, 20), limits: [limit('tablets')] },
+      'strong',
+      ...Array.from({ length: 10 }, (_, i) => 40 - i),
+    ),
+  ).toEqual(['SysTabletsNodeLimitReached', 31]);
+  // Who is down comes back at a time nobody knows.
+  const down = nodes.map((n, i) => (i < 2 ? { ...n, state: 'down' as const } : n));
+  expect(retry({ nodes: down, limits: [limit('cluster', { nodesLimit: 2 })] }, 'strong')).toEqual([
+    reached,
+    5,
+  ]);
+});

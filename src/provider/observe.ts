@@ -8,6 +8,7 @@ import {
   type Desired,
   everyMember,
   type HandOverRequest,
+  type InMaintenance,
   type MemberState,
   memberOf,
   type Observed,
@@ -52,7 +53,7 @@ export interface ObserveDeps {
   /** The right to act on an object now; null: another holds it. */
   readonly fenceOf: (uid: string) => Fence | null;
   /** Whom people's maintenance tasks wait for. */
-  readonly gate?: Pick<Gate, 'handOvers'>;
+  readonly gate?: Pick<Gate, 'handOvers' | 'holderOf'>;
   /** Ports on a host that members of other clusters come back to, though they may be suspended now. */
   readonly portsKept: (
     host: string,
@@ -98,6 +99,7 @@ export async function observe(
     operationObjects: wanted,
     requests: wanted.map(requestOf),
     handOvers: handOversOf(deps, cluster),
+    maintenance: maintenanceOf(deps, cluster),
     authority: deps.credentials.authority,
   };
 }
@@ -128,7 +130,11 @@ export function basis(deps: ObserveDeps, cluster: Cluster): readonly unknown[] |
   }
   const asked = deps.operationIndex.open(object);
   if (asked.some(looksForPlace)) return null;
-  parts.push(...asked, ...certificateBasis(deps, state), JSON.stringify(handOversOf(deps, cluster)));
+  parts.push(
+    ...asked,
+    ...certificateBasis(deps, state),
+    JSON.stringify([handOversOf(deps, cluster), maintenanceOf(deps, cluster)]),
+  );
   for (const user of deps.userIndex.of(object.metadata)) {
     const fingerprint = deps.userSecrets.known(user);
     if (fingerprint === undefined) return null;
@@ -145,6 +151,15 @@ function handOversOf({ gate }: ObserveDeps, { desired, state }: Cluster): readon
   return all.flatMap(({ node, ...asked }) => {
     const member = names.get(node);
     return member === undefined ? [] : [{ ...asked, member }];
+  });
+}
+
+/** Those of its members that a person's task holds. */
+function maintenanceOf({ gate }: ObserveDeps, { desired, state }: Cluster): readonly InMaintenance[] {
+  if (gate === undefined) return [];
+  return state.members.flatMap(({ name }) => {
+    const holder = gate.holderOf(memberKey(desired.namespace, name));
+    return holder === null ? [] : [{ member: name, ...holder }];
   });
 }
 

@@ -94,8 +94,8 @@ export function addProvider(options: ProviderOptions): RunningProvider {
   engine.add(executor);
   const stopGate = gate?.onChange(() => {
     const wanted = new Set(gate.handOvers().map(({ node }) => node));
-    const asked = wanted.size === 0 ? [] : places.clustersWith(wanted);
-    for (const uid of new Set([...executor.waitingAtGate(), ...asked])) engine.wake('MongoDB', uid);
+    const moved = places.moved((name) => wanted.has(name) || gate.holderOf(name) !== null);
+    for (const uid of new Set([...executor.waitingAtGate(), ...moved])) engine.wake('MongoDB', uid);
   });
   const wake = (kind: string, uid: string): void => engine.wake(kind, uid);
   engine.add(orphanedUsers({ store, clock, userSecrets }, { informer, leases, metrics, wake }));
@@ -172,6 +172,7 @@ class Places {
   readonly #looking = new Set<string>();
   readonly #objects = new Map<string, string>();
   readonly #members = new Map<string, readonly Placed[]>();
+  #touched: ReadonlySet<string> = new Set();
 
   learn({ object, state }: Subject<Desired, State>): void {
     const { uid } = object.metadata;
@@ -218,11 +219,13 @@ class Places {
     return here.filter((member) => member.host === host).map((member) => member.name);
   }
 
-  /** Clusters with one of these members, `namespace/name`. */
-  clustersWith(names: ReadonlySet<string>): readonly string[] {
-    return [...this.#members].flatMap(([uid, placed]) =>
-      placed.some(({ name }) => names.has(name)) ? [uid] : [],
-    );
+  /** Clusters with a member, `namespace/name`, that people's tasks are about now, or were at the last look. */
+  moved(isAbout: (member: string) => boolean): readonly string[] {
+    const touched = new Set<string>();
+    for (const [uid, placed] of this.#members) if (placed.some(({ name }) => isAbout(name))) touched.add(uid);
+    const moved = new Set([...touched, ...this.#touched]);
+    this.#touched = touched;
+    return [...moved];
   }
 
   /** Ports of a host that other clusters' members have in their sets, whether or not they run just now. */

@@ -1,9 +1,10 @@
 /** Limits on unavailable nodes (C4): per database, per cluster, on nodes of system tablets, on routers. */
 
+import type { Millis } from '../../base/units.ts';
 import type { LimitSetSpec } from '../fleetSpec.ts';
 import type { LimitSet } from '../layout.ts';
 import type { Mode, ReasonCode, Refusal } from '../types.ts';
-import { blockingLock, lockedRefusal, namesText, outText, type Pass, refuse } from './look.ts';
+import { allFreeAt, blockingLock, lockedRefusal, namesText, outText, type Pass, refuse } from './look.ts';
 
 const REASON: Readonly<Record<LimitSetSpec['kind'], ReasonCode>> = {
   cluster: 'DisabledNodesLimitReached',
@@ -50,18 +51,16 @@ function checkLimit(pass: Pass, set: LimitSet, n: number): Refusal | null {
   const disabled = disabledWith(pass, set, n);
   // One node, or one host with all its nodes, may always go when nothing else is out (C4.1).
   if (othersOut(pass, set, n) === 0) return null;
-  if (nodesLimit > 0 && disabled > nodesLimit)
-    return tooMany(
-      pass,
-      set,
-      `${disabled} of at most ${nodesLimit} nodes of ${kind} ${name} would be unavailable`,
-    );
-  if (percentLimit > 0 && disabled * 100 > set.total * percentLimit)
-    return tooMany(
-      pass,
-      set,
-      `${disabled} of ${set.total} nodes of ${kind} ${name} would be unavailable, the limit is ${percentLimit} %`,
-    );
+  const alone = disabled - othersOut(pass, set, n);
+  if (nodesLimit > 0 && disabled > nodesLimit) {
+    const sentence = `${disabled} of at most ${nodesLimit} nodes of ${kind} ${name} would be unavailable`;
+    return tooMany(pass, set, sentence, disabled - Math.max(nodesLimit, alone));
+  }
+  if (percentLimit > 0 && disabled * 100 > set.total * percentLimit) {
+    const sentence = `${disabled} of ${set.total} nodes of ${kind} ${name} would be unavailable, the limit is ${percentLimit} %`;
+    const most = Math.max(Math.floor((set.total * percentLimit) / 100), alone);
+    return tooMany(pass, set, sentence, disabled - most);
+  }
   return null;
 }
 
@@ -96,11 +95,9 @@ export function checkTablets(pass: Pass, n: number): Refusal | null {
     const ok = mode === 'smart' ? fits('strong') || (!holdsOf(pass, set) && fits('weak')) : fits(mode);
     if (ok) continue;
     const rule = mode === 'weak' ? 'at least one must stay' : 'at least half must stay';
-    return tooMany(
-      pass,
-      set,
-      `${disabled} of ${set.total} nodes that can run system tablet ${set.spec.name} would be unavailable, ${rule}`,
-    );
+    const most = mode === 'weak' ? set.total - 1 : Math.floor(set.total / 2);
+    const sentence = `${disabled} of ${set.total} nodes that can run system tablet ${set.spec.name} would be unavailable, ${rule}`;
+    return tooMany(pass, set, sentence, disabled - most);
   }
   return null;
 }
@@ -116,13 +113,25 @@ function holdsOf(pass: Pass, set: LimitSet): boolean {
   return false;
 }
 
-function tooMany(pass: Pass, set: LimitSet, sentence: string): Refusal {
+/** `excess`: so many have to be back before this one may go. */
+function tooMany(pass: Pass, set: LimitSet, sentence: string, excess: number): Refusal {
   const out = [...set.out].sort((a, b) => a - b);
   const keys = out.map((n) => pass.fleet.nodes[n]?.key ?? '');
   const message = `${kindText(set)} limit reached: ${sentence}; out: ${namesText(out.slice(0, 6).map((n) => outText(pass.fleet, n)))}`;
-  return refuse('DISALLOW_TEMP', REASON[set.spec.kind], message, [
-    { kind: 'limit', of: `${set.spec.kind} ${set.spec.name}`, out: keys.slice(0, 20) },
-  ]);
+  const by = [{ kind: 'limit' as const, of: `${set.spec.kind} ${set.spec.name}`, out: keys.slice(0, 20) }];
+  return refuse('DISALLOW_TEMP', REASON[set.spec.kind], message, by, backAt(pass, out, excess));
+}
+
+/** When so many of them are back, as far as locks alone keep them out; null: nobody knows. */
+function backAt({ fleet }: Pass, out: readonly number[], count: number): Millis | null {
+  const times = out.flatMap((n) => {
+    if (fleet.state(n) !== 'up') return [];
+    const [node, device, aside] = (['node', 'device', 'aside'] as const).map((kind) =>
+      fleet.refs({ kind, index: n }),
+    );
+    return allFreeAt([...(node ?? []), ...(device ?? []), ...(aside ?? [])]) ?? [];
+  });
+  return times.sort((a, b) => a - b)[count - 1] ?? null;
 }
 
 const kindText = (set: LimitSet): string =>

@@ -45,6 +45,14 @@ export const memberStatusSchema = z.strictObject({
   stage: z.enum(MEMBER_STAGES).optional().describe('Where it stands in its life.'),
   replaces: z.string().optional().describe('Member whose place it is to take.'),
   message: z.string().optional().describe('What it does or waits for, in one sentence.'),
+  maintenance: z
+    .strictObject({
+      task: z.string().describe('Maintenance task that holds it.'),
+      owner: z.string().describe('Whose task that is.'),
+      until: timestampText().optional().describe('When it counts as given back.'),
+    })
+    .optional()
+    .describe('Somebody may be working on it: that it is down is no fault.'),
   progressPercent: z.number().optional().describe('Progress of an initial sync, 0 to 100.'),
   lastSeen: timestampText().optional().describe('When its agent last reported it.'),
 });

@@ -29,7 +29,7 @@ import type { World } from '../world.ts';
 /** Heartbeats (10 s) and reports together make a death known within this. */
 const KNOWN_AFTER: Millis = 15 * SECOND;
 /** What a status says is known to every control plane within this. */
-const TOLD_AFTER: Millis = 5 * SECOND;
+const TOLD_AFTER: Millis = 8 * SECOND;
 /** A new primary is known within this. */
 const LEADER_KNOWN_AFTER: Millis = 5 * SECOND;
 
@@ -74,10 +74,11 @@ export const locks: Checker = (stage) => {
     }
   };
   const isOut = (host: string, healthy: ReadonlySet<string>): boolean => {
-    if (healthy.has(host)) return false;
     const { now } = world.timeline;
-    const fault = troubled.get(host.split('.')[0] ?? '') ?? Number.NEGATIVE_INFINITY;
+    // C5.3: what is told to be unknown or unwell counts as out, however it really is.
     if (now - (toldSince.get(host) ?? now) >= TOLD_AFTER) return true;
+    if (healthy.has(host)) return false;
+    const fault = troubled.get(host.split('.')[0] ?? '') ?? Number.NEGATIVE_INFINITY;
     return now - (badSince.get(host) ?? now) >= KNOWN_AFTER && now - fault >= KNOWN_AFTER;
   };
   /** What is wrong with this grant for one set; null: nothing. */
