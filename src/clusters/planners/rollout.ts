@@ -289,8 +289,9 @@ function give(scene: Scene, view: MemberView, lacks = needOf(scene, view.member)
     need === 'upgrade'
       ? { kind: 'upgrade', member: member.name, version: scene.desired.version }
       : { kind: 'reload', member: member.name, configVersion };
-  const role =
-    stateOf(view) === 'PRIMARY' ? 'the only member' : stateOf(view) === null ? 'down already' : 'a secondary';
+  const alone = scene.all.every((v) => v === view || v.member.replicaSet !== member.replicaSet);
+  const leader = alone ? 'the only member' : 'the primary';
+  const role = stateOf(view) === 'PRIMARY' ? leader : stateOf(view) === null ? 'down already' : 'a secondary';
   const what =
     need === 'upgrade'
       ? `${member.deployedVersion} → ${scene.desired.version}`

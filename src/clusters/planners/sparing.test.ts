@@ -89,6 +89,9 @@ test('S1 S3 the one voter among others without a vote restarts where it stands, 
   const step = { kind: 'reload', member: 'orders-0', configVersion: 2 } as const;
   expect(guard(step, set.reading(), set.desired, set.state, set.now)?.reason).toBe('WouldInterrupt');
   set.desired = { ...set.desired, interruption: true };
+  expect(preview(set.reading(), set.desired, set.state, set.now).steps[0]?.detail).toBe(
+    'orders-0 (the primary): configuration 2',
+  );
   set.states[1] = 'RECOVERING';
   expect(guard(step, set.reading(), set.desired, set.state, set.now)?.reason).toBe('WouldLoseMajority');
   set.states[1] = 'SECONDARY';
