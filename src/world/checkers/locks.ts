@@ -143,6 +143,7 @@ export const locks: Checker = (stage) => {
     },
     committed: (plane, batch) => {
       if (!isDecision(batch)) return;
+      for (const object of objectsOf(world, 'MongoDB')) noteTold(object);
       const all = locksNow(world);
       for (const lock of all) {
         if (known.has(lock.id)) continue;
