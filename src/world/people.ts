@@ -66,7 +66,7 @@ export class People {
       case 'members':
         return this.#change(cluster, { members: edit.members });
       case 'config':
-        return this.#change(cluster, { additionalMongodConfig: config(edit.value, edit.bad) });
+        return this.#change(cluster, configOf(plan, config(edit.value, edit.bad)));
       case 'tls':
         return this.#changeSecurity(cluster, { tls: { mode: edit.mode } });
       case 'memory':
@@ -208,6 +208,12 @@ function clusterSpec(plan: ClusterPlan): Loose {
     ...(plan.interruption ? { maintenance: { interruption: 'Allowed' } } : {}),
   };
 }
+
+/** A sharded cluster has one for each of its parts. */
+const configOf = ({ sharded }: ClusterPlan, own: Loose): Loose =>
+  sharded === null
+    ? { additionalMongodConfig: own }
+    : { shard: { additionalMongodConfig: own }, configSrv: { additionalMongodConfig: own } };
 
 const COUNTS = {
   shards: 'shardCount',

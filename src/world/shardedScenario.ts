@@ -5,8 +5,43 @@ import { ASKED_FOR, type Edit, type EditKind } from './edits.ts';
 import { drawFaults, drawRates, type Fault, type FaultKind } from './faults.ts';
 import { type ClusterPlan, LAST_MAJOR, NEWEST, OLDER, type Scenario } from './scenario.ts';
 
+/** Seeds below this were kept before there were head starts: they stay what they were. */
+const HEAD_STARTS_FROM = 2000;
+
 /** Draws everything of a seed with one sharded cluster and, at times, a small replica set beside it. */
 export function drawShardedScenario(seed: number): Scenario {
+  const scenario = drawAll(seed);
+  const rng = makeRng(seed).fork('head start');
+  return seed >= HEAD_STARTS_FROM && rng.chance(0.75) ? withHeadStart(rng, scenario) : scenario;
+}
+
+/**
+ * It takes long until a sharded cluster is there, longer than most wishes wait: here nothing goes wrong before it is, and what
+ * people want comes to a cluster that runs.
+ */
+function withHeadStart(rng: Rng, scenario: Scenario): Scenario {
+  const by = 16 * SECOND + rng.below(8 * SECOND);
+  const begin = Math.max(...scenario.clusters.map(({ createdAt }) => createdAt)) + by;
+  const later = <T extends { readonly at: Millis }>(things: readonly T[]): readonly T[] =>
+    things.map((thing) => ({ ...thing, at: begin + thing.at }));
+  const { rates } = scenario;
+  return {
+    ...scenario,
+    edits: later(scenario.edits),
+    faults: later(scenario.faults),
+    calmAt: begin + scenario.calmAt,
+    // Of these one alone would hold up the whole making of it.
+    rates: {
+      ...rates,
+      operationSlow: 0,
+      operationForgotten: 0,
+      held: rates.held / 4,
+      deaths: rates.deaths / 2,
+    },
+  };
+}
+
+function drawAll(seed: number): Scenario {
   const rng = makeRng(seed).fork('sharded');
   const hosts = Array.from({ length: rng.pick([1, 2, 3, 3, 3, 4]) }, (_, index) => ({
     name: `h${index + 1}`,

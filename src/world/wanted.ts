@@ -45,7 +45,7 @@ function partDiffers(world: World, object: StoredObject, part: Part): string | n
   for (const { mongod, router, machine, record } of members) {
     const process = mongod ?? router;
     const config = machine.disk.snapshots.get(record.id)?.userConfig;
-    const what = process === null ? null : unlike(object, isSet, process.options, config);
+    const what = process === null ? null : unlike(object, part, process.options, config);
     if (what !== null) return `${record.hostname} ${what}`;
   }
   return null;
@@ -53,7 +53,7 @@ function partDiffers(world: World, object: StoredObject, part: Part): string | n
 
 function unlike(
   object: StoredObject,
-  isSet: boolean,
+  part: Part,
   runs: { readonly version: string; readonly tlsMode: string },
   config: Readonly<Record<string, unknown>> | undefined,
 ): string | null {
@@ -64,9 +64,16 @@ function unlike(
   const threshold = (from: unknown): unknown =>
     (from as { operationProfiling?: { slowOpThresholdMs?: unknown } } | undefined)?.operationProfiling
       ?.slowOpThresholdMs;
-  const own = spec.type === 'ShardedCluster' && !isSet ? spec.mongos : spec;
-  const [is, ought] = [threshold(config), threshold(own.additionalMongodConfig)];
+  const [is, ought] = [threshold(config), threshold(configWanted(object, part))];
   return is === ought ? null : `has slowOpThresholdMs ${is}, not ${ought}`;
+}
+
+function configWanted(object: StoredObject, part: Part): Readonly<Record<string, unknown>> {
+  const spec = specOf(object);
+  if (spec.type !== 'ShardedCluster') return spec.additionalMongodConfig;
+  const own =
+    part === routersOf(object) ? spec.mongos : part === userSetOf(object) ? spec.configSrv : spec.shard;
+  return own.additionalMongodConfig;
 }
 
 /** A5.3, A6.5: every shard is registered, and shares the cluster's compatibility version; routers know the config servers. */

@@ -115,9 +115,9 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
     bug: 'what the balancer was is taken from a router’s last report, however old, and a person’s switch from it too',
     caughtBy: ['S14'],
     budget: 60,
-    from: 266,
+    from: 3080,
     kind: 'sharded',
-    suits: ({ faults }) => faults.some(({ kind }) => kind === 'balancerByHand'),
+    suits: (scenario) => rolls(scenario) && scenario.faults.some(({ kind }) => kind === 'balancerByHand'),
     make: () =>
       brain((provider) => {
         const { perform } = provider;
