@@ -40,7 +40,7 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed: 'shards got a binary before a config server that was being replaced',
   },
   {
-    seed: 266,
+    seed: 3080,
     kind: 'sharded',
     showed: 'what the balancer was before a change was taken from a late reading',
   },
