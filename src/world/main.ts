@@ -1,8 +1,8 @@
 /**
  * `npm run sim -- --seed N [--seeds K] [--minutes M] [--workers W] [--mutant NAME] [--story]`: plays seeds on all cores,
- * prints progress, and for the first failing seed its story and how to play it again. Every fifth seed has a sharded cluster;
- * `--sharded`, `--sets` and `--maintained` play worlds of one kind alone. `--reached FILE` writes down which reasons and
- * codes were met in how many seeds; `--pages` writes docs/mutants.md and docs/reasons.md and plays nothing.
+ * prints progress, and for the first failing seed its story and how to play it again. Worlds have replica sets (`--sets`),
+ * with `--maintained` other people's tasks too, with `--sharded` a sharded cluster. `--reached FILE` writes down which reasons
+ * and codes were met in how many seeds; `--pages` writes docs/mutants.md and docs/reasons.md and plays nothing.
  */
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { MUTANTS, type Mutant } from './mutants/index.ts';
 import { writePages } from './pages.ts';
 import { runSeed } from './run.ts';
-import { kindOf, type ScenarioKind } from './scenario.ts';
+import type { ScenarioKind } from './scenario.ts';
 import { Thread } from './threads.ts';
 import type { Played } from './worker.ts';
 
@@ -39,10 +39,7 @@ const OF_KIND: Readonly<Record<'sharded' | 'sets' | 'maintained', ScenarioKind>>
 const option = (Object.keys(OF_KIND) as (keyof typeof OF_KIND)[]).find((name) => values[name]);
 const asked = option === undefined ? '' : ` --${option}`;
 const planted = values.mutant === undefined ? null : mutantNamed(values.mutant);
-function kindFor(seed: number): ScenarioKind {
-  if (option !== undefined) return OF_KIND[option];
-  return planted === null ? kindOf(seed) : (planted.kind ?? 'replicaSets');
-}
+const kind: ScenarioKind = option === undefined ? (planted?.kind ?? 'replicaSets') : OF_KIND[option];
 const first = Number(values.seed);
 const count = Number(values.seeds);
 const startedAt = performance.now();
@@ -55,7 +52,7 @@ else await playMany();
 
 async function playOne(seed: number): Promise<void> {
   const mutation = planted === null ? {} : { mutation: planted.make() };
-  const result = await runSeed(seed, { kind: kindFor(seed), ...mutation });
+  const result = await runSeed(seed, { kind, ...mutation });
   if (values.story || result.violation !== null) console.log(result.lines.join('\n'));
   console.log(JSON.stringify({ ...result.scenario, hosts: result.scenario.hosts.length }, null, 1));
   const end = result.violation === null ? 'good' : `BROKEN ${result.violation.message}`;
@@ -128,7 +125,6 @@ async function report(failed: readonly Played[]): Promise<void> {
 async function drive(take: () => number | null, played: (result: Played) => void): Promise<void> {
   const thread = new Thread();
   const mutant = values.mutant ?? null;
-  for (let seed = take(); seed !== null; seed = take())
-    played(await thread.play({ seed, kind: kindFor(seed), mutant }));
+  for (let seed = take(); seed !== null; seed = take()) played(await thread.play({ seed, kind, mutant }));
   await thread.close();
 }

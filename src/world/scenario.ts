@@ -4,8 +4,6 @@ import { makeRng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
 import { drawEdits, drawOperations, drawTunings, type Edit } from './edits.ts';
 import { drawFaults, drawRates, type Fault, type Rates } from './faults.ts';
-import { withTasks } from './maintainedScenario.ts';
-import { drawShardedScenario } from './shardedScenario.ts';
 import type { TaskPlan } from './tasks.ts';
 
 export const NEWEST = '8.0.32-14';
@@ -39,11 +37,6 @@ export interface ShardedPlan {
 /** What a seed is about. Each kind has a stream of its own: the same seed of another kind is another story. */
 export type ScenarioKind = 'replicaSets' | 'sharded' | 'maintained';
 
-/** Of the seeds that are played without saying of which kind, so many have one with a sharded cluster. */
-const SHARDED_EVERY = 5;
-export const kindOf = (seed: number): ScenarioKind =>
-  seed % SHARDED_EVERY === 0 ? 'sharded' : 'replicaSets';
-
 export interface Scenario {
   readonly kind: ScenarioKind;
   readonly seed: number;
@@ -59,13 +52,8 @@ export interface Scenario {
   readonly calmAt: Millis;
 }
 
-/** Draws everything of a seed. */
-export function drawScenario(seed: number, kind: ScenarioKind = 'replicaSets'): Scenario {
-  if (kind === 'maintained') return withTasks(drawSets(seed));
-  return kind === 'sharded' ? drawShardedScenario(seed) : drawSets(seed);
-}
-
-function drawSets(seed: number): Scenario {
+/** Worlds of replica sets. */
+export function drawSets(seed: number): Scenario {
   const rng = makeRng(seed).fork('scenario');
   const hostCount = rng.pick([1, 2, 3, 3, 3, 4, 5]);
   const hosts = Array.from({ length: hostCount }, (_, index) => ({

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { drawScenario } from './draw.ts';
 import { MUTANTS, type Mutant } from './mutants/index.ts';
-import { drawScenario, type ScenarioKind } from './scenario.ts';
+import type { ScenarioKind } from './scenario.ts';
 import { KEPT_SEEDS } from './seeds.ts';
 import { Thread } from './threads.ts';
 import type { Played } from './worker.ts';
