@@ -65,7 +65,9 @@ function interrupted(): AbortSignal {
   if (stop === null) {
     const controller = new AbortController();
     stop = controller;
-    process.once('SIGINT', () => controller.abort());
+    // Whoever asks us to end, or goes away with the terminal, leaves no lock behind either.
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.once(signal, () => controller.abort());
   }
   return stop.signal;
 }
