@@ -34,3 +34,5 @@ export const ELECTION_PATIENCE: Millis = 15 * SECOND;
 export const MAX_VOTERS = 7;
 /** In place of an applied user's hash: the database may know it or not; it is dropped with its document all the same (USR-08). */
 export const UNCONFIRMED = '';
+/** A router that was not asked itself tells within this what was done to the balancer through another one. */
+export const BALANCER_KNOWN: Millis = 30 * SECOND;

@@ -321,7 +321,7 @@ export function applyOutcome(
     const failed = withFailure(cleared, step.kind, target, outcome.code, outcome.message, now, outcome.retry);
     return step.kind === 'reload' ? withTried(failed, step.member, step.configVersion) : failed;
   }
-  const done = applyDone(state, step, stepId, outcome.result);
+  const done = applyDone(state, step, stepId, outcome.result, now);
   // Infrastructure is only started here; its failures are over when the operation was seen to succeed (A2.4).
   return INFRASTRUCTURE.has(step.kind) ? done : withoutRetry(done, step.kind, target);
 }
@@ -359,6 +359,7 @@ function applyDone(
   step: Step,
   stepId: string,
   result: Extract<StepOutcome, { kind: 'done' }>['result'],
+  now: Millis,
 ): State {
   switch (step.kind) {
     case 'ensureCredentials':
@@ -412,9 +413,9 @@ function applyDone(
         ? state
         : { ...state, balancer: confirmedRest(state.balancer, result.balancerWas) };
     case 'startBalancer':
-      return { ...state, balancer: null };
+      return { ...state, balancer: null, ...(step.enable ? { balancerSet: { on: true, at: now } } : {}) };
     case 'switchBalancer':
-      return withWorkTold(state, step, 0);
+      return { ...withWorkTold(state, step, 0), balancerSet: { on: step.enabled, at: now } };
     case 'addShard':
       return withReplicaSet(state, step.replicaSet, { registered: true });
     case 'initiate':

@@ -274,6 +274,8 @@ export interface State {
   readonly secretsDeleted: boolean;
   /** A8.3, S14: we stopped the balancer, or found it off; null: it is nobody's business now. */
   readonly balancer: BalancerRest | null;
+  /** What a router last answered to us about it, and when: routers that were not asked tell of it later. Absent: nothing. */
+  readonly balancerSet?: { readonly on: boolean; readonly at: Millis };
   /**
    * Members out of their set for good, of which something is left on a host: removed when that host is there, in nobody's
    * way until then (A13.3). Absent: none.

@@ -44,5 +44,10 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'what the balancer was before a change was taken from a late reading',
   },
+  {
+    seed: 20_162,
+    kind: 'sharded',
+    showed: 'a change right after a person switched the balancer off took it for on',
+  },
   { seed: 1312, kind: 'sharded', showed: 'a stop of the balancer that had failed counted as one' },
 ];

@@ -260,3 +260,24 @@ test('A5.3 S14 what goes through a router is held back when that one does not re
     expect(guard(step, silent, want, state, 1_000)?.reason).toBe('RouterNotReady');
   }
 });
+
+test('S14 what was just done to the balancer counts more than routers that tell of it later', () => {
+  const before = sharded(OLDER);
+  const { state, observed: seen } = made(before);
+  const want = sharded(newer);
+  for (const on of [true, false]) {
+    const late = balancerTold(seen, on ? 'off' : 'full');
+    const record = advance({ ...state, balancerSet: { on, at: 50_000 } }, want, late, 60_000);
+    expect(plan(late, want, record, 60_000).act?.steps).toMatchObject([
+      { kind: 'stopBalancer', wasEnabled: on },
+    ]);
+    expect(plan(late, want, record, 90_000).act?.steps).toMatchObject([
+      { kind: 'stopBalancer', wasEnabled: !on },
+    ]);
+  }
+  const wake = { kind: 'startBalancer', via: 'events-mongos-0', enable: true } as const;
+  expect(applyOutcome(state, wake, 's1', answered(false), 7_000).balancerSet).toEqual({
+    on: true,
+    at: 7_000,
+  });
+});

@@ -1,6 +1,7 @@
 import { majorOf } from '../../model/index.ts';
 import type { Decision, Step } from '../decisions.ts';
 import { type MemberView, primaryOf } from '../interpret.ts';
+import { BALANCER_KNOWN } from '../limits.ts';
 import { pendingOf } from '../state.ts';
 import { memberHost } from '../topology.ts';
 import type { MemberState, ReplicaSetState, State } from '../types.ts';
@@ -148,7 +149,7 @@ function switched(scene: Scene): ReturnType<Planner> {
 function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnType<Planner> {
   const via = router.member.name;
   if (scene.state.balancer?.confirmed !== true) {
-    const wasEnabled = scene.state.balancer?.wasEnabled ?? mode === 'full';
+    const wasEnabled = scene.state.balancer?.wasEnabled ?? lastKnown(scene) ?? mode === 'full';
     const text = wasEnabled
       ? 'the balancer stops while members are worked on'
       : 'the balancer is off and stays so';
@@ -160,6 +161,12 @@ function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnTyp
     [wait('BalancerFinishing', soon(scene), 'a migration of the balancer is still under way')],
     true,
   );
+}
+
+/** S14: a reading may be of before what we or a person through us did to it a moment ago. */
+function lastKnown({ state, now }: Scene): boolean | null {
+  const { balancerSet } = state;
+  return balancerSet !== undefined && Math.abs(now - balancerSet.at) < BALANCER_KNOWN ? balancerSet.on : null;
 }
 
 function wake(scene: Scene, router: MemberView): ReturnType<Planner> {
