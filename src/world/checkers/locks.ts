@@ -134,12 +134,17 @@ export const locks: Checker = (stage) => {
         `${plane} grants ${nameOf(entry)} though ${primary.host} leads ${part} there`,
       );
   };
+  const noteAll = (): void => {
+    for (const object of objectsOf(world, 'MongoDB')) for (const part of setsOf(object)) note(part);
+  };
   return {
     second: () => {
-      for (const object of objectsOf(world, 'MongoDB')) {
-        noteTold(object);
-        for (const part of setsOf(object)) note(part);
-      }
+      for (const object of objectsOf(world, 'MongoDB')) noteTold(object);
+      noteAll();
+    },
+    // A primary may live for less than a second: its followers were well meanwhile, and were told to be.
+    member: (_, outputs) => {
+      if (outputs.some(({ kind }) => kind === 'stateChanged')) noteAll();
     },
     committed: (plane, batch) => {
       if (!isDecision(batch)) return;
