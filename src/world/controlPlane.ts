@@ -111,7 +111,9 @@ export class ControlPlane {
     const kinds = [...new Set<string>([...PROVIDER_KINDS, ...FLEET_KINDS])];
     const engine = new Engine({ store, clock, log, holder, kinds });
     const source = new InformerFleet(engine.informer, agents);
-    const gate = new Authority({ store, clock, log, source });
+    const made = { store, clock, log, source };
+    const authority = new Authority(mutation.authority?.(made) ?? made);
+    const gate = mutation.gate?.(authority) ?? authority;
     this.gate = gate;
     const provider = addProvider({
       engine,

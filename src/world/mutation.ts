@@ -1,4 +1,5 @@
 /** A bug planted from outside the product's code: every part of it may be wrapped. Without any the world is the product's. */
+import type { Authority, AuthorityOptions } from '../authority/index.ts';
 import type { Agents, Store } from '../engine/ports.ts';
 import type { RunningProvider } from '../provider/setup.ts';
 
@@ -8,6 +9,10 @@ export interface Mutation {
   /** The store as the engine sees it. */
   readonly afterDoor?: (store: Store) => Store;
   readonly agents?: (agents: Agents) => Agents;
+  /** What the maintenance authority is made of. */
+  readonly authority?: (options: AuthorityOptions) => AuthorityOptions;
+  /** The authority as the engine and people see it. */
+  readonly gate?: (authority: Authority) => Authority;
   /** Changes the provider in place. */
   readonly provider?: (
     provider: { -readonly [K in keyof RunningProvider['provider']]: RunningProvider['provider'][K] },

@@ -9,6 +9,7 @@ import type { Played } from './worker.ts';
 /** Fresh seeds of every run of the tests; `npm run sim` plays more. */
 const FRESH = 80;
 const FRESH_SHARDED = 20;
+const FRESH_MAINTAINED = 20;
 const AT_ONCE = 10;
 const LIMIT = 120_000;
 
@@ -52,6 +53,20 @@ test.each(shardedGroups)(
   'A5.3 A6.5 A8.2 A8.3 S1–S16 L1–L4 hold in ten worlds with a sharded cluster from seed %i on',
   async (from) => {
     for (let seed = from; seed < from + AT_ONCE; seed++) expect(await brokenBy(seed, 'sharded')).toBeNull();
+  },
+  LIMIT,
+);
+
+const maintainedGroups = Array.from(
+  { length: FRESH_MAINTAINED / AT_ONCE },
+  (_, index) => 1 + index * AT_ONCE,
+);
+
+test.each(maintainedGroups)(
+  'C1 C2 C3 C6.1 S1–S16 L1–L4 hold in ten worlds in which people work on machines from seed %i on',
+  async (from) => {
+    for (let seed = from; seed < from + AT_ONCE; seed++)
+      expect(await brokenBy(seed, 'maintained')).toBeNull();
   },
   LIMIT,
 );

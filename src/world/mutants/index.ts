@@ -1,6 +1,7 @@
 /** Planted bugs: what is wrong, which invariant must notice, and within how many seeds. The list for people is docs/mutants.md. */
 import type { Mutation } from '../mutation.ts';
 import type { Scenario, ScenarioKind } from '../scenario.ts';
+import { MAINTENANCE_MUTANTS } from './maintenance.ts';
 import { PLANNER_MUTANTS } from './planner.ts';
 import { READING_MUTANTS } from './readings.ts';
 import { RUNTIME_MUTANTS } from './runtime.ts';
@@ -28,5 +29,6 @@ export const MUTANTS: readonly Mutant[] = [
   ...PLANNER_MUTANTS,
   ...READING_MUTANTS,
   ...RUNTIME_MUTANTS,
+  ...MAINTENANCE_MUTANTS,
   ...SHARDED_MUTANTS,
 ];

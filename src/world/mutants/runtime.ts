@@ -1,18 +1,9 @@
 /** Bugs of engine, store and agents: rights, records, secrets. */
-import type { Agents, Batch, Store } from '../../engine/ports.ts';
+import type { Agents, Batch } from '../../engine/ports.ts';
 import type { Mutation } from '../mutation.ts';
 import type { Mutant } from './index.ts';
+import { over } from './over.ts';
 import { both, lateRivals, rivals, suffers, wants } from './suits.ts';
-
-/** A store with some methods replaced. */
-const over = (store: Store, methods: Partial<Store>): Store =>
-  new Proxy(store, {
-    get: (target, name) => {
-      const own = methods[name as keyof Store];
-      const value = (own ?? Reflect.get(target, name, target)) as unknown;
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
 
 const batches = (change: (batch: Batch) => Batch): Mutation => ({
   store: (store) => over(store, { commit: (batch) => store.commit(change(batch)) }),
