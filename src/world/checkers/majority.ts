@@ -15,10 +15,14 @@ import type { Watcher } from '../world.ts';
 
 /** Heartbeats (10 s) and reports together make a death known within this. */
 const KNOWN_AFTER: Millis = 15 * SECOND;
+/** What a member has become is known after a look and a report. */
+const BACK_AFTER: Millis = 1 * SECOND;
 
 export const majority: Checker = (stage) => {
   const { world, troubled } = stage;
   const unhealthySince = new Map<string, Millis>();
+  /** When a member last became another's secondary, or primary. */
+  const changedAt = new Map<string, Millis>();
   const look = (set: Part): void => {
     const quorum = quorumOf(world, set);
     for (const host of quorum?.voters ?? []) {
@@ -49,7 +53,9 @@ export const majority: Checker = (stage) => {
     };
     const target = state.members.find(({ name }) => name === step.member);
     const address = `${target?.address}:${target?.port}`;
-    if (quorum === null || !quorum.healthy.includes(address)) return null;
+    // One that was down takes nobody along; that it has come back this moment could not be known.
+    const back = world.timeline.now - (changedAt.get(address) ?? 0) < BACK_AFTER;
+    if (quorum === null || !quorum.healthy.includes(address) || back) return null;
     const others = quorum.voters.filter((voter) => voter !== address && !dead(voter));
     if (others.length >= quorum.needed) return null;
     return `it was told that only ${others.length} other voters run, ${quorum.needed} are needed`;
@@ -57,6 +63,9 @@ export const majority: Checker = (stage) => {
   return {
     second: () => {
       for (const object of objectsOf(world, 'MongoDB')) for (const set of setsOf(object)) look(set);
+    },
+    member: (mongod, outputs) => {
+      if (outputs.some(({ kind }) => kind === 'stateChanged')) changedAt.set(mongod.host, world.timeline.now);
     },
     born: (plane, provider) => listen(plane, provider),
     deed: (machine, deed) => {
