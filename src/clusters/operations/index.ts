@@ -4,8 +4,10 @@
  */
 import type { Millis } from '../../base/units.ts';
 import { type OperationSpec, type OperationType, parseDuration } from '../../model/index.ts';
-import { views } from '../interpret.ts';
+import { isHealthy, views } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
+import { needOf } from '../planners/rollout.ts';
+import { neverSpared } from '../planners/sparing.ts';
 import type {
   Desired,
   EndedOperation,
@@ -232,9 +234,28 @@ function obstacleOf(scene: Scene, request: OperationRequest): string | null {
   return RULES[request.spec.type]?.waitFor(scene, request) ?? unsettled(scene, request.spec);
 }
 
+/**
+ * Passwords reach a member that lacks a change with that change only (CRD-11). One that can never be spared as the spec is would
+ * hold up the rotation, and the rotation the members that would let it go (A13.6).
+ */
+function heldUp(scene: Scene): string | null {
+  for (const view of scene.all) {
+    const { role, replicaSet } = view.member;
+    const need = needOf(scene, view.member);
+    const members = scene.all.filter((v) => v.member.replicaSet === replicaSet);
+    if (role === 'router' || (need !== 'reload' && need !== 'upgrade') || !isHealthy(view, members)) continue;
+    const never = neverSpared(scene, view, members);
+    if (never !== null) return `${never.detail}; ${never.fix}`;
+  }
+  return null;
+}
+
 /** An operation begins on a cluster that is as its spec says; one that moves members has its own question. */
-function unsettled({ state }: Scene, spec: OperationSpec): string | null {
+function unsettled(scene: Scene, spec: OperationSpec): string | null {
+  const { state } = scene;
   if (RULES[spec.type]?.movesMembers) return null;
+  const held = spec.type === 'RotateUsers' ? heldUp(scene) : null;
+  if (held !== null) return held;
   if (state.replicaSets.some((r) => r.stage !== 'ready')) return 'the cluster is not set up yet';
   const busy = state.members.filter((m) => m.stage !== 'active');
   // What is left of members that were replaced is in nobody's way.

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Step } from '../decisions.ts';
 import { desired } from '../fixtures.ts';
+import { advance } from '../learn.ts';
 import { Play } from '../play.ts';
 import type { OperationRequest, State } from '../types.ts';
 import { loginsNow } from './rotateUsers.ts';
@@ -160,4 +161,21 @@ test('S12 A2.7 A13.4 whatever step is lost or never done, every agent holds a pa
     ),
     { numRuns: 150 },
   );
+});
+
+test('A13.6 CRD-11 a rotation does not begin while a member waits for a change that only more members would allow', () => {
+  const set = new Play(desired({}, 1));
+  set.desired = desired(
+    { generation: 2, mongodConfig: { operationProfiling: { slowOpThresholdMs: 7 } }, interruption: false },
+    1,
+  );
+  set.requests = [asked()];
+  set.state = advance(set.state, set.desired, set.reading(), set.now);
+  set.state = advance(set.state, set.desired, set.reading(), set.now);
+  expect(set.state.operation).toBeNull();
+  const grown = desired(
+    { generation: 3, mongodConfig: { operationProfiling: { slowOpThresholdMs: 7 } }, interruption: false },
+    3,
+  );
+  expect(advance(set.state, grown, set.reading(), set.now).members).toHaveLength(3);
 });
