@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import type { Step } from './decisions.ts';
 import { disruptionsOf, underWay } from './disruption.ts';
-import { desired } from './fixtures.ts';
+import { desired, observed, running, sharded } from './fixtures.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { startStep, withMember } from './state.ts';
-import type { State } from './types.ts';
+import type { Desired, State } from './types.ts';
 
 /** What the whole of a replacement asks the authority for, in order. */
 function askedFor(members: number): readonly string[] {
@@ -83,4 +83,17 @@ test('S2 C2.5 a hand-over of three asks for the primary; a member without a vote
   const rows = set.config.members.map((r, i) => (i === 2 ? { ...r, votes: 0 as const, priority: 0 } : r));
   set.config = { ...set.config, members: rows };
   expect(asked({ ...base, config })).toEqual([]);
+});
+
+test('C2.5 C3.2 a router that leaves asks for itself; one that never served, or of a cluster that is deleted, does not', () => {
+  const want = sharded();
+  const all = running(want);
+  const router = all.members.find(({ role }) => role === 'router')?.name ?? '';
+  const step: Step = { kind: 'deleteRuntime', member: router };
+  const askedBy = (state: State, change: Partial<Desired> = {}): readonly string[] =>
+    disruptionsOf(step, state, observed(), sharded(change)).map(({ member, why }) => `${member} ${why}`);
+  const leaving = withMember(all, router, { stage: 'removing' });
+  expect(askedBy(leaving)).toEqual([`${router} leaves`]);
+  expect(askedBy(withMember(leaving, router, { activated: null }))).toEqual([]);
+  expect(askedBy(leaving, { deleting: { keepVolumes: false } })).toEqual([]);
 });

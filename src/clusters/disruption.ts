@@ -33,6 +33,7 @@ export function disruptionsOf(
     case 'reconfig':
       return leaving(step, state, observed).map((member) => strong(member, 'leaves the set'));
     case 'deleteRuntime':
+      if (isLeavingRouter(step.member, state, desired)) return [strong(step.member, 'leaves')];
       return isSuspension(step.member, state, desired)
         ? [{ member: step.member, why: 'is suspended', mode: 'force' }]
         : [];
@@ -71,6 +72,13 @@ function isSuspension(member: string, state: State, desired: Desired): boolean {
   if (desired.deleting !== null || !desired.suspend) return false;
   const record = state.members.find((m) => m.name === member);
   return record !== undefined && record.stage !== 'removing' && record.activated !== null;
+}
+
+/** C2.5: no configuration says that a router leaves; it serves until its runtime goes. */
+function isLeavingRouter(member: string, state: State, desired: Desired): boolean {
+  if (desired.deleting !== null || desired.suspend) return false;
+  const record = state.members.find((m) => m.name === member);
+  return record?.role === 'router' && record.stage === 'removing' && record.activated !== null;
 }
 
 /** Voting members that are in the set's configuration and not in the new one. One without a runtime serves nobody (STK-05). */
