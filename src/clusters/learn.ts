@@ -260,7 +260,11 @@ function learnGroup(state: State, group: Group): State {
   if (missing > 0) return withNewMembers(state, group, missing);
   const set = state.replicaSets.find((r) => r.name === group.name);
   // After a suspension all members come back first: only a set that runs can let one go (A6.4, S4).
-  if (state.phase !== 'running' && set !== undefined && !untouched(set)) return state;
+  // A suspension that was taken back half way leaves some without a runtime, and the phase as it was.
+  const isThere = (m: MemberState): boolean =>
+    m.serviceId !== null && pendingOf(state, m.name)?.action !== 'deleteRuntime';
+  const runs = state.phase === 'running' && staying.every(isThere);
+  if (!runs && set !== undefined && !untouched(set)) return state;
   const surplus = new Set(
     [...staying]
       .sort((a, b) => placeOf(b) - placeOf(a))

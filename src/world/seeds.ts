@@ -49,5 +49,15 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a change right after a person switched the balancer off took it for on',
   },
+  {
+    seed: 20_911,
+    kind: 'sharded',
+    showed: 'a rotation of passwords and the members that were to be added waited for each other',
+  },
+  {
+    seed: 21_179,
+    kind: 'sharded',
+    showed: 'a set that was made smaller while it was being suspended lost its majority',
+  },
   { seed: 1312, kind: 'sharded', showed: 'a stop of the balancer that had failed counted as one' },
 ];

@@ -281,3 +281,19 @@ test('S14 what was just done to the balancer counts more than routers that tell 
     at: 7_000,
   });
 });
+
+test('A6.4 S4 a set does not shrink while a suspension that was taken back has left members without runtimes', () => {
+  const { state, observed: seen } = made(sharded());
+  const fewer = sharded({ generation: 3 });
+  const shards = fewer.sharded;
+  if (shards === null) throw new Error('not sharded');
+  const want = {
+    ...fewer,
+    sharded: { ...shards, shard: { ...shards.shard, members: shards.shard.members.slice(0, 1) } },
+  };
+  const leaving = (record: State): number => record.members.filter((m) => m.stage === 'removing').length;
+  expect(leaving(advance(state, want, seen, 1_000))).toBe(4);
+  const half = withMember(state, 'events-s0-1', { stage: 'planned', serviceId: null, activated: null });
+  const record = advance(half, want, seen, 1_000);
+  expect(record.members.filter((m) => m.replicaSet === 'events-s0' && m.stage === 'removing')).toEqual([]);
+});
