@@ -139,8 +139,20 @@ export const locks: Checker = (stage) => {
   };
   return {
     second: () => {
-      for (const object of objectsOf(world, 'MongoDB')) noteTold(object);
+      const objects = objectsOf(world, 'MongoDB');
+      for (const object of objects) noteTold(object);
       noteAll();
+      // An address that nobody has any more may come to be another member's.
+      const sets = objects.flatMap(setsOf);
+      keepOnly(
+        badSince,
+        sets.flatMap((part) => quorumOf(world, part)?.voters ?? []),
+      );
+      const told = objects.flatMap((object) => statusOf(object)?.members ?? []);
+      keepOnly(
+        toldSince,
+        told.map(({ host, port }) => `${host}:${port}`),
+      );
     },
     // A primary may live for less than a second: its followers were well meanwhile, and were told to be.
     member: (_, outputs) => {
@@ -166,6 +178,11 @@ export const locks: Checker = (stage) => {
     },
   };
 };
+
+function keepOnly(since: Map<string, Millis>, addresses: readonly string[]): void {
+  const there = new Set(addresses);
+  for (const address of since.keys()) if (!there.has(address)) since.delete(address);
+}
 
 const isDecision = (batch: Batch): boolean => batch.state?.uid === 'maintenance';
 
