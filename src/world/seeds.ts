@@ -59,5 +59,10 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a set that was made smaller while it was being suspended lost its majority',
   },
+  {
+    seed: 21_677,
+    kind: 'sharded',
+    showed: 'a shard’s member that was being restarted got a new binary before the config servers',
+  },
   { seed: 1312, kind: 'sharded', showed: 'a stop of the balancer that had failed counted as one' },
 ];

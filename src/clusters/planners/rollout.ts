@@ -178,12 +178,30 @@ function continueWith(
   if (lost && takesOnline(scene.state, view)) return [rotateOnline(scene, view, members)];
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = needOf(scene, member) !== 'certificate' || isDown(view);
+  // A8.2: one that is coming back gets its binary when its group's turn has come; one that does not may need it for that.
+  const early = needOf(scene, member) === 'upgrade' && !isDown(view) && hasOlderBefore(scene, member);
+  if (early)
+    return [
+      lacksSnapshot(scene.state, member) ? give(scene, view, 'reload') : settling(scene, view, members),
+    ];
   if (needy.includes(view) && view.facts !== null && cure) {
     // S7: its newer binary may be running by now, or have run.
     const refused = needOf(scene, member) === 'upgrade' ? refusal(scene, set, members) : null;
     return [refused ?? give(scene, view)];
   }
   return [settling(scene, view, members)];
+}
+
+/** Somebody of a group that comes before this member's has not got the wanted binary yet. */
+function hasOlderBefore({ desired, state }: Scene, member: MemberState): boolean {
+  const groups = groupsOf(desired).map((g) => g.name);
+  const place = groups.indexOf(member.replicaSet);
+  return state.members.some(
+    (m) =>
+      groups.indexOf(m.replicaSet) < place &&
+      m.deployedVersion !== null &&
+      m.deployedVersion !== desired.version,
+  );
 }
 
 /** What a member under way still lacks before the next may be touched. */

@@ -297,3 +297,24 @@ test('A6.4 S4 a set does not shrink while a suspension that was taken back has l
   const record = advance(half, want, seen, 1_000);
   expect(record.members.filter((m) => m.replicaSet === 'events-s0' && m.stage === 'removing')).toEqual([]);
 });
+
+test('A8.2 a shard’s member that is coming back does not get a new binary before the config servers have it', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const busy: State = {
+    ...withMember(state, 'events-s0-1', { stage: 'reloading' }),
+    balancer: { wasEnabled: true, confirmed: true },
+  };
+  const process = { kind: 'starting', pid: 1, since: 0 } as const;
+  const starting: Observed = {
+    ...seen,
+    members: seen.members.map((m) =>
+      m.facts !== null && m.name === 'events-s0-1'
+        ? { ...m, facts: { ...m.facts, process, database: null } }
+        : m,
+    ),
+  };
+  const decided = plan(starting, want, busy, 1_000);
+  expect(decided.act).toBeNull();
+  expect(decided.waits.map((w) => w.on)).toContain('DisruptionInProgress');
+});
