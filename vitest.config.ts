@@ -7,5 +7,7 @@ export default defineConfig({
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // What comes, comes; how soon is for benchmarks to say.
+    expect: { poll: { timeout: 20_000 } },
   },
 });
