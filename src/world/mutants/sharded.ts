@@ -111,26 +111,6 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
       }),
   },
   {
-    name: 'balancer-as-last-told',
-    bug: 'what the balancer was is taken from a router’s last report, however old, and a person’s switch from it too',
-    caughtBy: ['S14'],
-    budget: 60,
-    from: 3080,
-    kind: 'sharded',
-    suits: (scenario) => rolls(scenario) && scenario.faults.some(({ kind }) => kind === 'balancerByHand'),
-    make: () =>
-      brain((provider) => {
-        const { perform } = provider;
-        provider.perform = async (step, subject, context) => {
-          const effect = await perform(step, subject, context);
-          const { outcome } = effect;
-          return outcome.kind === 'done' && step.kind === 'stopBalancer'
-            ? { ...effect, outcome: { ...outcome, result: {} } }
-            : effect;
-        };
-      }),
-  },
-  {
     name: 'adds-shards-again',
     bug: 'shards are registered again and again',
     caughtBy: ['A5.3', 'L1', 'L2'],
