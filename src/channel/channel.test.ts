@@ -60,12 +60,14 @@ test('a connected agent shows its host, its members and every change of them', a
   const ref = { host: 'host-a', serviceId: 's1' };
   expect(control.agents.member(ref)).toBeNull();
   host.report({ clusterUid: 'uid-1', facts: memberFacts('s1') });
-  await vi.waitFor(() => expect(control.agents.member(ref)?.facts).toEqual(memberFacts('s1')));
+  await vi.waitFor(() => expect(control.agents.member(ref)?.facts).toEqual(memberFacts('s1')), {
+    timeout: 20_000,
+  });
   expect(changes).toContainEqual({ kind: 'member', host: 'host-a', serviceId: 's1', clusterUid: 'uid-1' });
 
   host.members.delete('s1');
   host.connection.memberChanged('s1');
-  await vi.waitFor(() => expect(control.agents.member(ref)).toBeNull());
+  await vi.waitFor(() => expect(control.agents.member(ref)).toBeNull(), { timeout: 20_000 });
 });
 
 test('an unchanged report wakes nobody, and changes made together travel together', async () => {
@@ -74,12 +76,14 @@ test('an unchanged report wakes nobody, and changes made together travel togethe
   for (const id of ['s1', 's2', 's3']) host.members.set(id, { clusterUid: 'u', facts: memberFacts(id) });
   await connected(control, 'host-a');
   for (const id of ['s1', 's2', 's3']) host.connection.memberChanged(id);
-  await vi.waitFor(() => expect(control.agents.member({ host: 'host-a', serviceId: 's3' })).not.toBeNull());
+  await vi.waitFor(() => expect(control.agents.member({ host: 'host-a', serviceId: 's3' })).not.toBeNull(), {
+    timeout: 20_000,
+  });
   const changes: AgentChange[] = [];
   control.agents.onChange((change) => changes.push(change));
   for (const id of ['s1', 's2', 's3']) host.connection.memberChanged(id);
   host.report({ clusterUid: 'u', facts: memberFacts('s3', { configVersion: 2 }) });
-  await vi.waitFor(() => expect(changes).toHaveLength(1));
+  await vi.waitFor(() => expect(changes).toHaveLength(1), { timeout: 20_000 });
   expect(changes[0]).toMatchObject({ kind: 'member', serviceId: 's3' });
 });
 
@@ -243,13 +247,15 @@ test('operations and services are asked of the agent and its changes wake the li
   });
   expect(await control.agents.services('host-a')).toEqual([]);
   host.connection.operationChanged('o1', 'uid-1', { kind: 'running', detail: 'x' });
-  await vi.waitFor(() =>
-    expect(changes).toContainEqual({
-      kind: 'operation',
-      host: 'host-a',
-      operationId: 'o1',
-      clusterUid: 'uid-1',
-    }),
+  await vi.waitFor(
+    () =>
+      expect(changes).toContainEqual({
+        kind: 'operation',
+        host: 'host-a',
+        operationId: 'o1',
+        clusterUid: 'uid-1',
+      }),
+    { timeout: 20_000 },
   );
 });
 
@@ -266,7 +272,9 @@ test('an agent comes back by itself, tells all again, and only the newest connec
 
   const intruder = await agent('host-a', [second.url]);
   intruder.members.set('s2', { clusterUid: 'u', facts: memberFacts('s2') });
-  await vi.waitFor(() => expect(second.agents.member({ host: 'host-a', serviceId: 's2' })).not.toBeNull());
+  await vi.waitFor(() => expect(second.agents.member({ host: 'host-a', serviceId: 's2' })).not.toBeNull(), {
+    timeout: 20_000,
+  });
   expect(second.agents.member({ host: 'host-a', serviceId: 's1' })).toBeNull();
   expect(second.agents.host('host-a')?.connected).toBe(true);
 });
@@ -292,6 +300,7 @@ test('a host that misses two pings is not connected; one that answers stays', as
     for (let group = 0; group < PING_GROUPS; group++) clock.advance(PING_INTERVAL / PING_GROUPS);
     await vi.waitFor(() => expect(control.agents.host('lively')?.seenAt).toBeGreaterThan(seen), {
       interval: 2,
+      timeout: 20_000,
     });
   }
   await connected(control, 'silent', false);

@@ -27,7 +27,7 @@ test('A9.4 a control plane that runs for long shows a new certificate long befor
   const first = certificateIn(own.pem);
   expect(first.checkHost('control')).toBe('control');
   clock.advance(122 * DAY);
-  await vi.waitFor(() => expect(contexts).toHaveLength(1));
+  await vi.waitFor(() => expect(contexts).toHaveLength(1), { timeout: 20_000 });
   const next = certificateIn(contexts[0]?.cert ?? '');
   expect(next.validToDate.getTime() - first.validToDate.getTime()).toBeGreaterThan(120 * DAY);
   expect(contexts[0]?.ca).toBeUndefined();
@@ -41,14 +41,14 @@ test('S12 a listener follows a replaced authority at once: whom it trusts first,
   const issuedBy = (at: number): string | null => ca.issuerOf(contexts[at]?.cert ?? '');
   const old = ca.authority.issuer;
   await ca.introduce();
-  await vi.waitFor(() => expect(contexts).toHaveLength(1));
+  await vi.waitFor(() => expect(contexts).toHaveLength(1), { timeout: 20_000 });
   expect([contexts[0]?.ca, issuedBy(0)]).toEqual([ca.caPem, old]);
   await ca.switchOver();
-  await vi.waitFor(() => expect(contexts).toHaveLength(2));
+  await vi.waitFor(() => expect(contexts).toHaveLength(2), { timeout: 20_000 });
   expect(issuedBy(1)).toBe(ca.authority.issuer);
   expect(ca.authority.issuer).not.toBe(old);
   await ca.retire();
-  await vi.waitFor(() => expect(contexts).toHaveLength(3));
+  await vi.waitFor(() => expect(contexts).toHaveLength(3), { timeout: 20_000 });
   expect(contexts[2]?.ca).toBe(ca.caPem);
   stop();
 });
