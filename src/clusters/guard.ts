@@ -91,7 +91,7 @@ export function guard(
     case 'keepLogins':
       return null;
     case 'giveLogins':
-      return guardLogins(step.member, state);
+      return guardNothingElse(step.member, state);
     case 'rotateUsers':
       return guardPrimary(step.via, fresh, state);
     case 'rotateCertificate':
@@ -300,8 +300,8 @@ function guardInterruption(
   return handsOver ? no('NotSecondary', `${name} is primary: it hands over first (S3)`) : null;
 }
 
-/** CRD-11: nothing but passwords may be new in what it is given, so that no process restarts for them. */
-function guardLogins(member: string, state: State): Refusal | null {
+/** CRD-11, S1: nothing but secrets may be new in what it is given, so that no process restarts for them. */
+function guardNothingElse(member: string, state: State): Refusal | null {
   const record = memberOf(state, member);
   if (record === null || record.activated === null || record.serviceId === null)
     return no('NotPlaced', `${member} has no service`);
@@ -320,7 +320,7 @@ function guardRotation(
   state: State,
   { stepId, now }: { readonly stepId: string | undefined; readonly now: Millis },
 ): Refusal | null {
-  const stopped = guardInfrastructure(member, desired, state, stepId);
+  const stopped = guardInfrastructure(member, desired, state, stepId) ?? guardNothingElse(member, state);
   if (stopped !== null) return stopped;
   const all = views(state, fresh);
   const view = all.find((v) => v.member.name === member);

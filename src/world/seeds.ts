@@ -65,4 +65,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed: 'a shard’s member that was being restarted got a new binary before the config servers',
   },
   { seed: 1312, kind: 'sharded', showed: 'a stop of the balancer that had failed counted as one' },
+  {
+    seed: 1253,
+    kind: 'replicaSets',
+    showed: 'a certificate whose answer was lost came again with another configuration',
+  },
 ];

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { DAY } from '../../base/units.ts';
 import { desired } from '../fixtures.ts';
+import { guard } from '../guard.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
@@ -132,6 +133,19 @@ test('A9.4 a refused upgrade does not let certificates run out', () => {
   given(set, 'A', 10 * DAY);
   set.desired = desired({ version: '10.0.1-1', generation: 2 });
   expect(set.pass()).toBe('rotateCertificate orders-2');
+});
+
+test('S1 A9.4 a certificate brings nothing else along: with another configuration it would restart its member', () => {
+  const set = play();
+  given(set, 'A', 10 * DAY);
+  const mongodConfig = { operationProfiling: { slowOpThresholdMs: 50 } };
+  set.desired = desired({ version: '10.0.1-1', generation: 2, mongodConfig });
+  expect(set.pass()).toMatch(/^blocked /);
+  const step = { kind: 'rotateCertificate', member: 'orders-2', configVersion: 9 } as const;
+  expect(guard(step, set.reading(), set.desired, set.state, set.now)).toMatchObject({
+    reason: 'OperationPending',
+    detail: 'orders-2 gets another change first',
+  });
 });
 
 test('S12 TLS-02 each phase of a replaced authority reaches every member, one at a time, before anything else', () => {

@@ -175,7 +175,12 @@ function continueWith(
   // It took a newer certificate and the answer was lost: the same one is given again, and this time it is known.
   const newer = (view.facts?.configVersion ?? 0) > (member.activated?.configVersion ?? 0);
   const lost = newer && !isDown(view) && !presentsItsCertificate(view);
-  if (lost && takesOnline(scene.state, view)) return [rotateOnline(scene, view, members)];
+  if (lost && takesOnline(scene.state, view)) {
+    if (!lacksSnapshot(scene.state, member)) return [rotateOnline(scene, view, members)];
+    // Something else was wanted meanwhile, and it runs: to take it down for that is asked like for anybody (S1).
+    if (!hasOlderBefore(scene, member))
+      return [refusal(scene, set, members) ?? stepFor(scene, set, view, members)];
+  }
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = needOf(scene, member) !== 'certificate' || isDown(view);
   // A8.2: one that is coming back gets its binary when its group's turn has come; one that does not may need it for that.
@@ -355,8 +360,11 @@ function amongHealthy(scene: Scene, view: MemberView, members: readonly MemberVi
 
 /** An upgrade that is refused must not let certificates run out. */
 function renewal(scene: Scene, members: readonly MemberView[]): Decision | null {
+  // What else has changed would come along, and restart it.
   const due = (v: MemberView): boolean =>
-    certificateNeed(scene.state, scene.observed, v.member, scene.now) !== null && takesOnline(scene.state, v);
+    certificateNeed(scene.state, scene.observed, v.member, scene.now) !== null &&
+    takesOnline(scene.state, v) &&
+    !lacksSnapshot(scene.state, v.member);
   const next = highestSecondary(members.filter(due)) ?? members.find(due);
   return next === undefined ? null : rotateOnline(scene, next, members);
 }
