@@ -70,4 +70,5 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'replicaSets',
     showed: 'a certificate whose answer was lost came again with another configuration',
   },
+  { seed: 21_578, kind: 'sharded', showed: 'a port taken during a suspension held its router up for ever' },
 ];

@@ -1,14 +1,16 @@
 import { err, ok, type Result } from '../../base/result.ts';
 import type { Decision, Placement } from '../decisions.ts';
 import { FIRST_PORT } from '../limits.ts';
-import { isRouter } from '../topology.ts';
+import { retryOf } from '../state.ts';
+import { isRouter, untouched } from '../topology.ts';
 import type { MemberState, ObservedHost, Replacement } from '../types.ts';
 import { blocked, type Scene, soon, wait } from './planner.ts';
 
 /**
  * Chooses a machine and a port for every given member. Members spread over hosts first (fewest of this cluster, then
  * fewest of all, then by name, so that equal facts give equal places). A member that was placed before keeps its place:
- * its volume is there and its name is in the set's configuration.
+ * its volume is there and its name is in the set's configuration. Only a port that somebody took meanwhile is chosen anew,
+ * where no set knows its member by it: while it was suspended, for example.
  */
 export function placeAll(
   scene: Scene,
@@ -20,7 +22,8 @@ export function placeAll(
     ...placesOf(scene.state.retired ?? [], true),
   ];
   for (const member of members) {
-    if (member.host !== null && member.address !== null && member.port !== null) {
+    const keeps = !lostItsPortMeanwhile(scene, member);
+    if (member.host !== null && member.address !== null && member.port !== null && keeps) {
       placed.set(member.name, {
         host: member.host,
         address: member.address,
@@ -44,6 +47,13 @@ export function placeAll(
     });
   }
   return ok(placed);
+}
+
+/** Its runtime could not be made where it was, and no configuration of a set has it by that port. */
+function lostItsPortMeanwhile({ state, desired }: Scene, { name, replicaSet }: MemberState): boolean {
+  if (desired.port !== null || retryOf(state, 'import', name)?.code !== 'PortTaken') return false;
+  const set = state.replicaSets.find((r) => r.name === replicaSet);
+  return set === undefined || untouched(set);
 }
 
 /** The machine a member's volume is on: only its port is chosen anew. */

@@ -4,7 +4,7 @@ import type { OwnerMarker, ServiceFacts } from '../facts.ts';
 import { desired, host, observed } from '../fixtures.ts';
 import { plan } from '../plan.ts';
 import { initialState } from '../state.ts';
-import type { Desired, Observed, ObservedHost } from '../types.ts';
+import type { Desired, Observed, ObservedHost, State } from '../types.ts';
 
 const want = desired({}, 2);
 const state = { ...initialState(want), credentialsReady: true };
@@ -75,4 +75,29 @@ test('A13.7 a host that takes no members, or that the spec does not name, gets n
   expect(placesOn(hosts, desired({}, 1))).toEqual(['db2:27017']);
   expect(placesOn(hosts, desired({ hosts: ['db1', 'db3'] }, 1))).toEqual(['db3:27017']);
   expect(decided({ hosts }, desired({ hosts: ['db1'] }, 1)).act).toBeNull();
+});
+
+test('A4.8 A14.2 a port that somebody took while nothing ran there is chosen anew, unless a set knows its member by it', () => {
+  const taken = {
+    action: 'import',
+    member: 'orders-1',
+    failures: 1,
+    code: 'PortTaken',
+    message: '',
+    nextTryAt: 0,
+  };
+  const before: State = {
+    ...state,
+    members: state.members.map((m, i) => ({ ...m, host: `db${i + 1}`, address: `db${i + 1}`, port: 27018 })),
+    retries: [taken],
+  };
+  const placesIn = (record: State, spec: Desired = want) =>
+    plan(observed({ services: [] }), spec, record, 1000).act?.steps.flatMap((step) =>
+      step.kind === 'import' ? [`${step.placement.host}:${step.placement.port}`] : [],
+    );
+  expect(placesIn({ ...before, retries: [] })).toEqual(['db1:27018', 'db2:27018']);
+  expect(placesIn(before)).toEqual(['db1:27018', 'db2:27017']);
+  expect(placesIn(before, { ...want, port: 27018 })).toEqual(['db1:27018', 'db2:27018']);
+  const known = before.replicaSets.map((r) => ({ ...r, stage: 'ready' as const }));
+  expect(placesIn({ ...before, replicaSets: known })).toEqual(['db1:27018', 'db2:27018']);
 });
