@@ -15,6 +15,7 @@ import {
   primaryOf,
   replicaSetIds,
   runsItsSnapshot,
+  stateOf,
   views,
 } from './interpret.ts';
 import { MAX_VOTERS } from './limits.ts';
@@ -265,8 +266,15 @@ function guardDisruption(
     (v) => v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading'),
   );
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
-  if (!isHealthy(view, members))
-    return view.facts === null ? no('Stale', `nothing is known of ${member}`) : null;
+  if (!isHealthy(view, members)) {
+    if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
+    // One that lags may be the vote that brings a majority back: it is not taken down while there is none without it.
+    const { left, needed, voters } = votesWithout(view, members);
+    const lags = stateOf(view) === 'SECONDARY' && !isIndispensable(view, members);
+    if (lags && left < needed)
+      return no('WouldLoseMajority', `healthy voters ${left} of ${voters}, majority ${needed}`);
+    return null;
+  }
   // A8.3: nothing of a set is worked on while chunks move.
   if (desired.sharded !== null && view.member.role !== 'router' && state.balancer?.confirmed !== true)
     return no('BalancerRuns', 'the balancer was not stopped yet');

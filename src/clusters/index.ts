@@ -25,7 +25,15 @@ export {
   type SnapshotInputs,
   snapshotInputs,
 } from './snapshotInputs.ts';
-export { applyOutcome, everyMember, initialState, memberOf, startStep, targetOf } from './state.ts';
+export {
+  applyOutcome,
+  cancelStep,
+  everyMember,
+  initialState,
+  memberOf,
+  startStep,
+  targetOf,
+} from './state.ts';
 export { type EventDraft, eventsFor, knownStatus, type StatusInput, status } from './status.ts';
 export * from './topology.ts';
 export type * from './types.ts';

@@ -213,7 +213,7 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
     if ((stage === 'healthy' || stage === 'syncing') && set?.stage === 'ready')
       next = learnJoining(next, desired, view, all, now);
     if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
-      next = withMember(next, view.member.name, { stage: 'active' });
+      next = withMember(next, view.member.name, { stage: 'active', giving: null });
     }
   }
   return next;
@@ -308,7 +308,8 @@ function isBack(view: MemberView, all: readonly MemberView[]): boolean {
   if (doubterOf(view, members) !== null) return false;
   const binary =
     view.member.deployedVersion === null || view.database?.binaryVersion === view.member.deployedVersion;
-  return binary && runsItsSnapshot(view) && presentsItsCertificate(view) && isHealthy(view, members);
+  const heard = (view.facts?.configVersion ?? 0) >= (view.member.giving ?? 0);
+  return binary && heard && runsItsSnapshot(view) && presentsItsCertificate(view) && isHealthy(view, members);
 }
 
 /** No set knows the member by its port yet, so it may come back with another one. */

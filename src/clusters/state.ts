@@ -268,7 +268,7 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       };
     case 'reload':
       // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
-      return withMember(state, step.member, { stage: 'reloading' });
+      return withMember(state, step.member, { stage: 'reloading', giving: step.configVersion });
     case 'stopBalancer':
       // In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14).
       return state.balancer === null
@@ -302,6 +302,13 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
     default:
       return state;
   }
+}
+
+/** The record after a step that was begun and is not done after all: nothing was sent. */
+export function cancelStep(state: State, step: Step, stepId: string): State {
+  const pending = state.pending.filter((p) => p.stepId !== stepId);
+  const known = { ...state, pending };
+  return step.kind === 'reload' ? withMember(known, step.member, { giving: null }) : known;
 }
 
 /** Folds a step's outcome into the record. An unknown outcome changes nothing: the next reading tells. */
@@ -350,8 +357,8 @@ function undone(state: State, step: Step): State {
   if (step.kind === 'initiate') return withReplicaSet(state, step.replicaSet, { initiating: false });
   // It runs as before. What is planned next is planned as for any other member: a primary hands over first.
   if (step.kind === 'rotateCertificate' && memberOf(state, step.member)?.stage === 'reloading')
-    return withMember(state, step.member, { stage: 'active' });
-  return state;
+    return withMember(state, step.member, { stage: 'active', giving: null });
+  return step.kind === 'reload' ? withMember(state, step.member, { giving: null }) : state;
 }
 
 function applyDone(
@@ -396,7 +403,7 @@ function applyDone(
       return {
         // A restart brings the certificate too, whatever was refused before.
         ...withoutRetry(
-          withMember(state, step.member, { activated: result.snapshot ?? null }),
+          withMember(state, step.member, { activated: result.snapshot ?? null, giving: null }),
           'rotateCertificate',
           step.member,
         ),

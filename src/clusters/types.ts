@@ -118,6 +118,11 @@ export interface MemberState {
   readonly replicaSet: string;
   readonly shardIndex: number | null;
   readonly stage: MemberStage;
+  /**
+   * Version of a snapshot that was sent and whose answer is not known: it may be restarting for it although it says nothing
+   * of it yet (S2). Null or absent: every answer came.
+   */
+  readonly giving?: number | null;
   /** Machine the platform placed it on, known after import. */
   readonly host: string | null;
   /** Name and port the set and clients use, known after import. */

@@ -3,6 +3,7 @@ import { MINUTE, type Millis } from '../base/units.ts';
 import {
   advance,
   applyOutcome,
+  cancelStep,
   type Desired,
   desiredFrom,
   disruptionsOf,
@@ -65,10 +66,7 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     plan: ({ state, desired }, reading, now) => plan(reading, desired, state, now),
     target: targetOf,
     start,
-    cancel: (state, _, stepId) => ({
-      ...state,
-      pending: state.pending.filter((pending) => pending.stepId !== stepId),
-    }),
+    cancel: cancelStep,
     isOver: (step, stepId, state) =>
       isInfrastructure(step) && !state.pending.some((pending) => pending.stepId === stepId),
     guard: (step, reading, { state, desired }, stepId, now) =>

@@ -181,6 +181,13 @@ function continueWith(
     if (!hasOlderBefore(scene, member))
       return [refusal(scene, set, members) ?? stepFor(scene, set, view, members)];
   }
+  // Nobody knows whether it has what it was sent: it is sent something again before anybody else is touched (S2).
+  const unheard = (view.facts?.configVersion ?? 0) < (member.giving ?? 0);
+  const need = needOf(scene, member);
+  if (unheard && view.facts !== null && !isDown(view) && (need === null || need === 'certificate'))
+    return [
+      takesOnline(scene.state, view) ? rotateOnline(scene, view, members) : give(scene, view, 'certificate'),
+    ];
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = needOf(scene, member) !== 'certificate' || isDown(view);
   // A8.2: one that is coming back gets its binary when its group's turn has come; one that does not may need it for that.

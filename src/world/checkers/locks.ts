@@ -55,6 +55,8 @@ export const locks: Checker = (stage) => {
   const badSince = new Map<string, Millis>();
   /** The same, as the statuses in the store say it. */
   const toldSince = new Map<string, Millis>();
+  /** When a status last began to call it healthy: what was told of a moment counts until it must be known otherwise. */
+  const toldWell = new Map<string, Millis>();
   const leads = new Map<Part, { readonly host: string; readonly since: Millis }>();
   const note = (part: Part): void => {
     const quorum = quorumOf(world, part);
@@ -69,15 +71,17 @@ export const locks: Checker = (stage) => {
   const noteTold = (object: StoredObject): void => {
     for (const { host, port, health } of statusOf(object)?.members ?? []) {
       const address = `${host}:${port}`;
-      if (health === 'healthy') toldSince.delete(address);
-      else if (!toldSince.has(address)) toldSince.set(address, world.timeline.now);
+      if (health === 'healthy') {
+        if (toldSince.delete(address)) toldWell.set(address, world.timeline.now);
+      } else if (!toldSince.has(address)) toldSince.set(address, world.timeline.now);
     }
   };
   const isOut = (host: string, healthy: ReadonlySet<string>): boolean => {
     const { now } = world.timeline;
     // C5.3: what is told to be unknown or unwell counts as out, however it really is.
     if (now - (toldSince.get(host) ?? now) >= TOLD_AFTER) return true;
-    if (healthy.has(host)) return false;
+    if (healthy.has(host) || now - (toldWell.get(host) ?? Number.NEGATIVE_INFINITY) < KNOWN_AFTER)
+      return false;
     const fault = troubled.get(host.split('.')[0] ?? '') ?? Number.NEGATIVE_INFINITY;
     return now - (badSince.get(host) ?? now) >= KNOWN_AFTER && now - fault >= KNOWN_AFTER;
   };

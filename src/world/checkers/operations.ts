@@ -4,6 +4,7 @@
  */
 import type { StoredObject } from '../../engine/ports.ts';
 import { type Operation, seriesOf } from '../../model/index.ts';
+import type { Mongod } from '../mongod.ts';
 import type { Checker } from '../stage.ts';
 import {
   clusterNamed,
@@ -66,6 +67,8 @@ function remember(world: World, target: StoredObject): Before {
   };
 }
 
+const isOut = (mongod: Mongod | null): boolean => mongod?.state === 'REMOVED';
+
 /** Why an operation that is called Succeeded is not so; null: it is, as far as can be seen. */
 function untrue(world: World, operation: StoredObject, before: Before): string | null {
   const spec = operation.spec as Operation['spec'];
@@ -114,7 +117,10 @@ function untrue(world: World, operation: StoredObject, before: Before): string |
       return null;
     }
     case 'Suspend':
-      return members.some(({ mongod, router }) => (mongod ?? router) !== null) ? 'members still run' : null;
+      // What is left of a replaced member on a host that was away is in nobody's way.
+      return members.some(({ mongod, router }) => (mongod ?? router) !== null && !isOut(mongod))
+        ? 'members still run'
+        : null;
     default:
       return null;
   }
