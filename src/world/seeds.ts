@@ -73,4 +73,8 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 21_578, kind: 'sharded', showed: 'a port taken during a suspension held its router up for ever' },
   { seed: 300_564, showed: 'a second member was restarted while nobody knew whether the first had been' },
   { seed: 300_719, showed: 'a member that lagged was restarted though no majority was left without it' },
+  {
+    seed: 401_536,
+    showed: 'a restart that began while the only member was unwell held up those to be added',
+  },
 ];

@@ -95,6 +95,14 @@ test('A13.6 S1 L1 a restart of the only member does not begin where that would i
   expect(set.state.ended).toMatchObject([{ state: 'Succeeded', message: '3 members were restarted' }]);
 });
 
+test('A13.6 L1 nor while the only member is unwell for a moment: it would hold up the members that let it go on', () => {
+  const set = new Play(desired({}, 1));
+  set.down.add(0);
+  set.requests = [asked()];
+  set.pass();
+  expect(set.state.operation).toBeNull();
+});
+
 test('A13.6 L1 a restart that waits for a vote which somebody took away gets it back', () => {
   const set = play(asked());
   while (!set.pass().startsWith('reload'));

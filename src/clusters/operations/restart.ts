@@ -1,4 +1,3 @@
-import { isHealthy } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
 import { neverSpared } from '../planners/sparing.ts';
 import { restartToken } from '../snapshotInputs.ts';
@@ -40,13 +39,16 @@ export const RESTART: OperationRule = {
   movesMembers: false,
 };
 
-/** The first healthy member that nobody can be spared for, with the way out. */
+/**
+ * The first member that the set cannot be without, with the way out. How it is at this moment does not count: one that is
+ * back a moment later would be held up, and hold up the members that are added for it.
+ */
 function indispensable(scene: Scene, names: readonly string[]): ReturnType<typeof neverSpared> {
   for (const view of scene.all) {
     const { name, replicaSet, role } = view.member;
     const members = scene.all.filter((v) => v.member.replicaSet === replicaSet);
     const asked = names.length === 0 || names.includes(name);
-    if (!asked || role === 'router' || !isHealthy(view, members)) continue;
+    if (!asked || role === 'router') continue;
     const never = neverSpared(scene, view, members);
     if (never !== null) return never;
   }
