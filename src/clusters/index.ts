@@ -30,6 +30,7 @@ export {
   cancelStep,
   everyMember,
   initialState,
+  isInfrastructure,
   memberOf,
   startStep,
   targetOf,

@@ -168,7 +168,7 @@ export function withFailure(
   retry: 'later' | 'never' = 'later',
 ): State {
   const failures = (retryOf(state, action, target)?.failures ?? 0) + 1;
-  const repair = !INFRASTRUCTURE.has(action);
+  const repair = !isInfrastructure(action);
   const wait = repair
     ? backoff(failures, REPAIR_FIRST, REPAIR_CAP)
     : backoff(failures, RETRY_FIRST, RETRY_CAP);
@@ -197,6 +197,9 @@ const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
   'deleteRuntime',
   'deleteVolume',
 ]);
+
+/** Kinds of steps that are under way as long as the record has them pending. */
+export const isInfrastructure = (kind: string): boolean => INFRASTRUCTURE.has(kind);
 
 /** What a step is about: the second half of a retry's key, a journal entry's target and a step id's middle. */
 export function targetOf(step: Step): string {
@@ -330,7 +333,7 @@ export function applyOutcome(
   }
   const done = applyDone(state, step, stepId, outcome.result, now);
   // Infrastructure is only started here; its failures are over when the operation was seen to succeed (A2.4).
-  return INFRASTRUCTURE.has(step.kind) ? done : withoutRetry(done, step.kind, target);
+  return isInfrastructure(step.kind) ? done : withoutRetry(done, step.kind, target);
 }
 
 const withTried = (state: State, member: string, tried: number): State => ({

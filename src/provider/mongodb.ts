@@ -10,6 +10,7 @@ import {
   eventsFor,
   guard,
   initialState,
+  isInfrastructure,
   knownStatus,
   operationStatus,
   type Plan,
@@ -27,7 +28,8 @@ import type { NewEvent, StoredObject } from '../engine/ports.ts';
 import type { AnyPlan, Provider, Report, Subject } from '../engine/provider.ts';
 import { memberKey } from '../maintenance/index.ts';
 import type { MongoDBSpec } from '../model/index.ts';
-import { type EffectDeps, perform } from './effects.ts';
+import type { EffectDeps } from './effects/work.ts';
+import { perform } from './effects.ts';
 import { CLUSTER_FINALIZER, OPERATION_FINALIZER, USER_FINALIZER, WARNINGS_ANNOTATION } from './names.ts';
 import { basis, expecting, type ObserveDeps, observe, type Pending, type Reading } from './observe.ts';
 import { askedBy, requestOf } from './operationObjects.ts';
@@ -68,7 +70,7 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     start,
     cancel: cancelStep,
     isOver: (step, stepId, state) =>
-      isInfrastructure(step) && !state.pending.some((pending) => pending.stepId === stepId),
+      isInfrastructure(step.kind) && !state.pending.some((pending) => pending.stepId === stepId),
     guard: (step, reading, { state, desired }, stepId, now) =>
       guard(step, reading, desired, state, now, stepId),
     disruptions: (step, reading, { object, state, desired }) =>
@@ -87,15 +89,6 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     report,
   };
 }
-
-/** Steps that are under way as long as the record has them pending. */
-const isInfrastructure = ({ kind }: Step): boolean =>
-  kind === 'import' ||
-  kind === 'deploy' ||
-  kind === 'growVolume' ||
-  kind === 'upgrade' ||
-  kind === 'deleteRuntime' ||
-  kind === 'deleteVolume';
 
 /** Objects never change, so each is translated once. */
 function desiredOf(object: StoredObject): Desired {
