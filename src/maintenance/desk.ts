@@ -15,10 +15,13 @@ import {
 } from './answers.ts';
 import { checkAction, UndoLog } from './check.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
-import type { Fleet, Item, LockRef } from './fleet.ts';
-import { DEFAULT_DURATION, DEFAULT_RETRY, MEMBER_SETTLE } from './limits.ts';
+import { Evictions } from './evictions.ts';
+import type { Fleet } from './fleet.ts';
+import { type HandOver, handOversOf, handsOver } from './handOver.ts';
+import { APPROVED_PRIORITY, DEFAULT_DURATION, DEFAULT_RETRY, MEMBER_SETTLE } from './limits.ts';
 import { Locks } from './locks.ts';
-import { itemsOf, resolve, type Target } from './resolve.ts';
+import { Outages, settling } from './outages.ts';
+import { itemsOf, resolve } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
 import { Tally } from './tally.ts';
 import {
@@ -28,7 +31,6 @@ import {
   type Code,
   EMPTY_BOOK,
   type Entry,
-  type Mode,
   type Pending,
   type Permission,
   type Refusal,
@@ -50,33 +52,12 @@ interface Draft extends Omit<Entry, 'pending' | 'held'> {
   readonly held: readonly Permission[];
 }
 
-/** Highest priority there is: what a person has approved by hand. */
-const APPROVED_PRIORITY = -1_000_000;
-
-/** A member that somebody's task waits for to hand over. */
-export interface HandOver {
-  /** Key of the member. */
-  readonly node: string;
-  readonly task: string;
-  readonly owner: string;
-  readonly priority: number;
-  readonly mode: Mode;
-}
-
-const handsOver = ({ refusal }: Pending): boolean => refusal?.reason === 'PrimaryStepsDown';
-
-/** Primaries an action waits for. */
-const leadersOf = (pending: Pending): readonly string[] =>
-  handsOver(pending)
-    ? (pending.refusal?.by ?? []).flatMap((b) => (b.kind === 'primary' ? [b.node] : []))
-    : [];
-
 export class Desk {
   #fleet: Fleet;
   #options: Required<DeskOptions>;
   #entries = new Map<string, Entry>();
-  #announcements: readonly Announcement[] = [];
-  #evicting = new Map<string, string>();
+  readonly #outages = new Outages();
+  readonly #evictions = new Evictions();
   #nextPermission = 1;
   #nextRequest = 1;
   #passes = 0;
@@ -96,10 +77,10 @@ export class Desk {
   }
 
   #load(book: Book): void {
-    this.#announcements = book.announcements;
+    this.#outages.load(book.announcements);
+    this.#evictions.load(book.evicting);
     this.#nextPermission = book.nextPermission;
     this.#nextRequest = book.nextRequest;
-    for (const { host, entry } of book.evicting) this.#evicting.set(host, entry);
     for (const entry of book.entries) this.#put(entry);
     this.#changed.clear();
   }
@@ -112,8 +93,8 @@ export class Desk {
   book(): Book {
     return {
       entries: [...this.#entries.values()],
-      announcements: this.#announcements,
-      evicting: [...this.#evicting].map(([host, entry]) => ({ host, entry })),
+      announcements: this.#outages.all,
+      evicting: this.#evictions.book(),
       nextPermission: this.#nextPermission,
       nextRequest: this.#nextRequest,
     };
@@ -143,7 +124,6 @@ export class Desk {
     this.#entries.clear();
     this.#byUid.clear();
     this.#permissions.clear();
-    this.#evicting.clear();
     this.#earliest = Number.POSITIVE_INFINITY;
   }
 
@@ -175,25 +155,15 @@ export class Desk {
     return entry?.held.find((p) => p.id === id);
   }
   announcements(): readonly Announcement[] {
-    return this.#announcements;
+    return this.#outages.all;
   }
   isEvicting(host: string): boolean {
-    return this.#evicting.has(host);
+    return this.#evictions.has(host);
   }
 
-  /** Members that are to hand over before something is granted, each for the most urgent task that waits for it. */
+  /** Members that are to hand over before something is granted. */
   handOvers(): readonly HandOver[] {
-    const found = new Map<string, HandOver>();
-    for (const entry of this.#entries.values()) {
-      if (entry.stepDown !== true) continue;
-      const { priority, mode, owner } = entry;
-      for (const node of entry.pending.flatMap(leadersOf)) {
-        const known = found.get(node);
-        if (known !== undefined && known.priority <= priority) continue;
-        found.set(node, { node, task: entry.uid ?? entry.id, owner, priority, mode });
-      }
-    }
-    return [...found.values()];
+    return handOversOf(this.#entries.values());
   }
 
   // ── asking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +175,8 @@ export class Desk {
     if (wrong !== null) return refused(refuse('WRONG_REQUEST', 'WrongRequest', wrong), null);
     const draft = this.#draft(input, now);
     const dry = input.dry === true;
-    const evicting = input.evict === true ? this.#evict(draft, input.actions, dry) : null;
+    const evicting =
+      input.evict === true ? this.#evictions.take(this.#fleet, draft.id, input.actions, dry) : null;
     if (evicting !== null && evicting.code !== 'DISALLOW_TEMP') return refused(evicting, null);
     if (evicting !== null) {
       const pending = input.actions.map((ask) => ({ ...ask, refusal: evicting }));
@@ -230,7 +201,7 @@ export class Desk {
       return { code: 'ALLOW', granted: [], pending: [], refusal: null, retryAt: null, entry };
     }
     if (entry.evict) {
-      const evicting = this.#evict(draft, pending, options.dry === true);
+      const evicting = this.#evictions.take(this.#fleet, id, pending, options.dry === true);
       if (evicting !== null) return { ...refused(evicting, now + DEFAULT_RETRY), pending, entry };
     }
     const cap = entry.maxInFlight === 0 ? null : Math.max(0, entry.maxInFlight - entry.held.length);
@@ -379,23 +350,11 @@ export class Desk {
     const target = resolve(this.#fleet, action);
     // A drained or cordoned node goes on serving, so nothing can stand in the way.
     if (action.type !== 'lock') return target.kind === 'none' ? target.refusal : null;
-    if (this.#announcements.length === 0) return checkAction(pass, log, action, target);
-    const announced = this.#announced(pass.now, pass.now + span);
+    const announced = this.#outages.during(this.#fleet, pass.now, pass.now + span);
     for (const [item, ref] of announced) this.#fleet.lock(item, ref);
     const refusal = checkAction(pass, log, action, target);
     for (const [item, ref] of announced) this.#fleet.unlock(item, ref);
     return refusal;
-  }
-
-  #announced(from: Millis, to: Millis): readonly (readonly [Item, LockRef])[] {
-    return this.#announcements.flatMap((a) =>
-      a.actions.flatMap((action) => {
-        const until = a.from + (action.duration ?? DEFAULT_DURATION);
-        if (a.from > to || until < from) return [];
-        const ref: LockRef = { kind: 'announced', priority: APPROVED_PRIORITY, owner: a.owner, until };
-        return itemsOf(this.#fleet, resolve(this.#fleet, action)).map((item) => [item, ref] as const);
-      }),
-    );
   }
 
   #permission(draft: Draft, ask: Ask & { readonly duration: Millis }, now: Millis, nth: number): Permission {
@@ -430,39 +389,6 @@ export class Desk {
     return { ...answer, entry };
   }
 
-  // ── emptying hosts ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-  /** A host is emptied before it is taken: null when nothing is left on it. */
-  #evict(draft: Draft, asks: readonly Ask[], dry: boolean): Refusal | null {
-    const [ask] = asks;
-    const target: Target | null = ask === undefined ? null : resolve(this.#fleet, ask.action);
-    if (target?.kind !== 'nodes' || asks.length !== 1)
-      return refuse(
-        'WRONG_REQUEST',
-        'WrongRequest',
-        'only one restart, shutdown or reboot can evict virtual disks',
-      );
-    const host = this.#fleet.nodes[target.nodes[0] as number]?.host ?? '';
-    const holder = this.#evicting.get(host);
-    if (holder !== undefined && holder !== draft.id)
-      return refuse(
-        'WRONG_REQUEST',
-        'WrongRequest',
-        `host ${host} is being emptied for request ${holder} already`,
-      );
-    if (!dry) this.#evicting.set(host, draft.id);
-    const left = target.nodes.reduce((sum, n) => {
-      const [from, to] = this.#fleet.vdisksOf(n);
-      return sum + to - from;
-    }, 0);
-    if (left === 0) return null;
-    return refuse('DISALLOW_TEMP', 'Evicting', `VDisks eviction from host ${host}, VDisks: ${left}`);
-  }
-
-  #forgetEviction(entry: string): void {
-    for (const [host, holder] of this.#evicting) if (holder === entry) this.#evicting.delete(host);
-  }
-
   // ── giving back ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /**
@@ -474,7 +400,7 @@ export class Desk {
     if (entry === undefined) return false;
     const ended = entry.held.filter((p) => p.id === permissionId);
     if (workedOn !== undefined) for (const p of ended) this.#settleMembers(p, workedOn);
-    if (entry.evict) this.#forgetEviction(entry.id);
+    if (entry.evict) this.#evictions.forget(entry.id);
     this.#put({ ...entry, held: entry.held.filter((p) => p.id !== permissionId) });
     return true;
   }
@@ -483,7 +409,7 @@ export class Desk {
   reject(id: string): boolean {
     const entry = this.#entries.get(id);
     if (entry === undefined || (entry.evict && entry.held.length > 0)) return false;
-    if (entry.evict) this.#forgetEviction(id);
+    if (entry.evict) this.#evictions.forget(id);
     this.#put({ ...entry, pending: [] });
     return true;
   }
@@ -493,7 +419,7 @@ export class Desk {
     const entry = this.#entries.get(id);
     if (entry === undefined) return false;
     if (workedOn !== undefined) for (const p of entry.held) this.#settleMembers(p, workedOn);
-    this.#forgetEviction(id);
+    this.#evictions.forget(id);
     this.#put({ ...entry, pending: [], held: [] });
     return true;
   }
@@ -527,29 +453,16 @@ export class Desk {
 
   /** Somebody tells of an outage; it counts from then on, whatever it does to availability. */
   announce(announcement: Announcement): void {
-    this.#announcements = [...this.#announcements, announcement];
-    for (const { duration } of announcement.actions)
-      this.#earliest = Math.min(this.#earliest, announcement.from + (duration ?? DEFAULT_DURATION) + 1);
+    this.#outages.add(announcement);
   }
 
-  /** Members that were worked on count as out for a moment longer: until what is known of them is from afterwards. */
-  #settleMembers({ id, owner, action }: Permission, from: Millis): void {
-    const target = action.type === 'lock' ? resolve(this.#fleet, action) : null;
-    if (target?.kind !== 'nodes') return;
-    const members = target.nodes.filter((n) => this.#fleet.memberOf(n) !== undefined);
-    if (members.length === 0) return;
-    const actions = members.map(
-      (n): Action => ({
-        type: 'lock',
-        scope: { kind: 'node', node: this.#fleet.nodes[n]?.key ?? '' },
-        duration: MEMBER_SETTLE,
-      }),
-    );
-    this.announce({ id: `settle-${id}`, owner: `${owner}, settling after maintenance`, actions, from });
+  #settleMembers(permission: Permission, from: Millis): void {
+    const outage = settling(this.#fleet, permission, from);
+    if (outage !== null) this.announce(outage);
   }
 
   withdraw(id: string): void {
-    this.#announcements = this.#announcements.filter((a) => a.id !== id);
+    this.#outages.withdraw(id);
   }
 
   /** How far a drain is; null: it has ended. */
@@ -568,19 +481,14 @@ export class Desk {
 
   /** When the next deadline is; infinite without one. */
   get nextDeadline(): Millis {
-    return this.#earliest;
+    return Math.min(this.#earliest, this.#outages.nextEnd);
   }
 
   /** Permissions past their deadline count as completed (C1.3); the pending rest of their task stays (MNT-07). */
   expire(now: Millis): void {
-    if (now < this.#earliest) return;
-    this.#announcements = this.#announcements.filter((a) =>
-      a.actions.some((action) => a.from + (action.duration ?? DEFAULT_DURATION) >= now),
-    );
+    if (now < this.nextDeadline) return;
+    this.#outages.expire(now);
     this.#earliest = Number.POSITIVE_INFINITY;
-    for (const a of this.#announcements)
-      for (const { duration } of a.actions)
-        this.#earliest = Math.min(this.#earliest, a.from + (duration ?? DEFAULT_DURATION) + 1);
     for (const entry of [...this.#entries.values()]) this.#expireEntry(entry, now);
   }
 
@@ -603,7 +511,7 @@ export class Desk {
     for (const p of entry.held) {
       if (!kept.has(p) && endOf(p) + MEMBER_SETTLE >= now) this.#settleMembers(p, endOf(p));
     }
-    if (entry.evict && held.length === 0) this.#forgetEviction(entry.id);
+    if (entry.evict && held.length === 0) this.#evictions.forget(entry.id);
     this.#put({ ...entry, held, pending: late ? [] : entry.pending });
   }
 

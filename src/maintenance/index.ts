@@ -22,10 +22,11 @@ export {
 } from './admit.ts';
 export type { Answer, RequestInput } from './answers.ts';
 export { BETTER, type Compat, ORIGINAL } from './compat.ts';
-export { Desk, type DeskOptions, type HandOver } from './desk.ts';
+export { Desk, type DeskOptions } from './desk.ts';
 export * from './documents.ts';
 export { Fleet, type Item, type LockRef } from './fleet.ts';
 export * from './fleetSpec.ts';
+export type { HandOver } from './handOver.ts';
 export * from './limits.ts';
 export * from './managed.ts';
 export { resolve } from './resolve.ts';

@@ -25,3 +25,5 @@ export const MAX_UID_LENGTH = 128;
 export const MAX_DESCRIPTION_LENGTH = 128;
 /** Name of a host. */
 export const MAX_HOST_LENGTH = 255;
+/** Highest priority there is: what a person has approved by hand. */
+export const APPROVED_PRIORITY = -1_000_000;
