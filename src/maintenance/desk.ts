@@ -7,7 +7,6 @@ import {
   type Answer,
   disabledRefusal,
   inOrder,
-  numberOf,
   priorityProblem,
   type RequestInput,
   refused,
@@ -21,6 +20,7 @@ import { type HandOver, handOversOf, handsOver } from './handOver.ts';
 import { APPROVED_PRIORITY, DEFAULT_DURATION, DEFAULT_RETRY, MEMBER_SETTLE } from './limits.ts';
 import { Locks } from './locks.ts';
 import { Outages, settling } from './outages.ts';
+import { Register } from './register.ts';
 import { itemsOf, resolve } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
 import { Tally } from './tally.ts';
@@ -55,18 +55,13 @@ interface Draft extends Omit<Entry, 'pending' | 'held'> {
 export class Desk {
   #fleet: Fleet;
   #options: Required<DeskOptions>;
-  #entries = new Map<string, Entry>();
+  readonly #register = new Register();
   readonly #outages = new Outages();
   readonly #evictions = new Evictions();
-  #nextPermission = 1;
-  #nextRequest = 1;
   #passes = 0;
   #taken: Tally;
-  readonly #byUid = new Map<string, string>();
-  readonly #permissions = new Map<string, string>();
   #locks: Locks;
   #earliest = Number.POSITIVE_INFINITY;
-  readonly #changed = new Set<string>();
 
   constructor(fleet: Fleet, book: Book = EMPTY_BOOK, options: DeskOptions = {}) {
     this.#fleet = fleet;
@@ -79,10 +74,10 @@ export class Desk {
   #load(book: Book): void {
     this.#outages.load(book.announcements);
     this.#evictions.load(book.evicting);
-    this.#nextPermission = book.nextPermission;
-    this.#nextRequest = book.nextRequest;
+    this.#register.reset(book);
+    this.#earliest = Number.POSITIVE_INFINITY;
     for (const entry of book.entries) this.#put(entry);
-    this.#changed.clear();
+    this.#register.takeChanges();
   }
 
   get fleet(): Fleet {
@@ -92,39 +87,28 @@ export class Desk {
   /** Everything that must survive; `new Desk(fleet, book)` goes on where this one stands. */
   book(): Book {
     return {
-      entries: [...this.#entries.values()],
+      ...this.#register.book(),
       announcements: this.#outages.all,
       evicting: this.#evictions.book(),
-      nextPermission: this.#nextPermission,
-      nextRequest: this.#nextRequest,
     };
   }
 
   /** Another topology, or another reading of it: locks go to the components of the same names. */
   replaceFleet(fleet: Fleet): void {
-    const changed = [...this.#changed];
+    const changed = this.takeChanges();
     const book = this.book();
     // Its locks stay behind in the old fleet, which nobody uses any more.
-    this.#forget();
     this.#fleet = fleet;
     this.#locks = new Locks(fleet, (entry) => this.#compatOf(entry));
     this.#taken = new Tally(fleet.groupIds.length);
     this.#load(book);
-    for (const id of changed) this.#changed.add(id);
+    this.#register.markChanged(changed);
   }
 
   /** What the store has counts, whatever this desk has made up since. */
   replaceBook(book: Book): void {
     this.#locks.clear();
-    this.#forget();
     this.#load(book);
-  }
-
-  #forget(): void {
-    this.#entries.clear();
-    this.#byUid.clear();
-    this.#permissions.clear();
-    this.#earliest = Number.POSITIVE_INFINITY;
   }
 
   configure(options: DeskOptions): void {
@@ -133,26 +117,22 @@ export class Desk {
 
   /** Identities of entries that changed, came or went since the last call: what has to be written. */
   takeChanges(): readonly string[] {
-    const changed = [...this.#changed];
-    this.#changed.clear();
-    return changed;
+    return this.#register.takeChanges();
   }
 
   // ── looking up ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
   entry(id: string): Entry | undefined {
-    return this.#entries.get(id);
+    return this.#register.get(id);
   }
   task(uid: string): Entry | undefined {
-    const id = this.#byUid.get(uid);
-    return id === undefined ? undefined : this.#entries.get(id);
+    return this.#register.task(uid);
   }
   entries(): Iterable<Entry> {
-    return this.#entries.values();
+    return this.#register.all();
   }
   permission(id: string): Permission | undefined {
-    const entry = this.#entries.get(this.#permissions.get(id) ?? '');
-    return entry?.held.find((p) => p.id === id);
+    return this.#register.holderOf(id)?.held.find((p) => p.id === id);
   }
   announcements(): readonly Announcement[] {
     return this.#outages.all;
@@ -163,7 +143,7 @@ export class Desk {
 
   /** Members that are to hand over before something is granted. */
   handOvers(): readonly HandOver[] {
-    return handOversOf(this.#entries.values());
+    return handOversOf(this.#register.all());
   }
 
   // ── asking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,7 +171,7 @@ export class Desk {
   /** Tries the pending actions of an entry again. `WRONG_REQUEST`: there is no such entry. */
   check(id: string, now: Millis, options: { readonly dry?: boolean } = {}): Answer {
     this.expire(now);
-    const entry = this.#entries.get(id);
+    const entry = this.#register.get(id);
     if (entry === undefined)
       return refused(refuse('WRONG_REQUEST', 'WrongRequest', `there is no request ${id}`), null);
     const { pending, ...draft } = { ...entry, refreshedAt: now };
@@ -211,7 +191,7 @@ export class Desk {
 
   #draft(input: RequestInput, now: Millis): Draft {
     return {
-      id: `${slug(input.owner)}-r-${this.#nextRequest}`,
+      id: `${slug(input.owner)}-r-${this.#register.nextRequest}`,
       uid: input.uid ?? null,
       owner: input.owner,
       description: input.description ?? '',
@@ -360,7 +340,7 @@ export class Desk {
   #permission(draft: Draft, ask: Ask & { readonly duration: Millis }, now: Millis, nth: number): Permission {
     const endless = ask.action.type !== 'lock';
     return {
-      id: `${slug(draft.owner)}-p-${this.#nextPermission + nth}`,
+      id: `${slug(draft.owner)}-p-${this.#register.nextPermission + nth}`,
       entry: draft.id,
       owner: draft.owner,
       priority: draft.priority,
@@ -380,10 +360,10 @@ export class Desk {
   /** Makes an answer real. */
   #settle(draft: Draft, answer: Answer, schedule: boolean): Answer {
     const soft = answer.code === 'DISALLOW_TEMP' || answer.code === 'ERROR_TEMP' || draft.held.length > 0;
-    const keeps = schedule && (answer.granted.length > 0 || soft || this.#entries.has(draft.id));
+    const keeps =
+      schedule && (answer.granted.length > 0 || soft || this.#register.get(draft.id) !== undefined);
     const pending = keeps ? answer.pending : [];
     if (answer.granted.length === 0 && !keeps) return answer;
-    this.#nextPermission += answer.granted.length;
     const entry: Entry = { ...draft, pending, held: [...draft.held, ...answer.granted] };
     this.#put(entry);
     return { ...answer, entry };
@@ -396,7 +376,7 @@ export class Desk {
    * members settle; left out: nothing was done, or it is known how they are.
    */
   complete(permissionId: string, workedOn?: Millis): boolean {
-    const entry = this.#entries.get(this.#permissions.get(permissionId) ?? '');
+    const entry = this.#register.holderOf(permissionId);
     if (entry === undefined) return false;
     const ended = entry.held.filter((p) => p.id === permissionId);
     if (workedOn !== undefined) for (const p of ended) this.#settleMembers(p, workedOn);
@@ -407,7 +387,7 @@ export class Desk {
 
   /** Pending actions are not wanted any more; what is held stays held. False: an eviction holds its host. */
   reject(id: string): boolean {
-    const entry = this.#entries.get(id);
+    const entry = this.#register.get(id);
     if (entry === undefined || (entry.evict && entry.held.length > 0)) return false;
     if (entry.evict) this.#evictions.forget(id);
     this.#put({ ...entry, pending: [] });
@@ -416,7 +396,7 @@ export class Desk {
 
   /** The whole entry goes, with all its locks; `workedOn` as for `complete`. False: there is none. */
   drop(id: string, workedOn?: Millis): boolean {
-    const entry = this.#entries.get(id);
+    const entry = this.#register.get(id);
     if (entry === undefined) return false;
     if (workedOn !== undefined) for (const p of entry.held) this.#settleMembers(p, workedOn);
     this.#evictions.forget(id);
@@ -430,7 +410,7 @@ export class Desk {
    */
   approve(id: string, now: Millis): Answer {
     this.expire(now);
-    const entry = this.#entries.get(id);
+    const entry = this.#register.get(id);
     if (entry === undefined || entry.pending.length === 0)
       return refused(refuse('WRONG_REQUEST', 'WrongRequest', `there is nothing to approve in ${id}`), null);
     for (const { action } of entry.pending) {
@@ -445,7 +425,6 @@ export class Desk {
       const duration = ask.action.duration ?? entry.duration ?? DEFAULT_DURATION;
       return { ...this.#permission(entry, { ...ask, duration }, now, i), priority: APPROVED_PRIORITY };
     });
-    this.#nextPermission += granted.length;
     const after: Entry = { ...entry, pending: [], held: [...entry.held, ...granted] };
     this.#put(after);
     return { code: 'ALLOW', granted, pending: [], refusal: null, retryAt: null, entry: after };
@@ -467,7 +446,7 @@ export class Desk {
 
   /** How far a drain is; null: it has ended. */
   progress(permissionId: string, percent: number | null): void {
-    const entry = this.#entries.get(this.#permissions.get(permissionId) ?? '');
+    const entry = this.#register.holderOf(permissionId);
     if (entry === undefined) return;
     const held = entry.held.map((p) => {
       if (p.id !== permissionId) return p;
@@ -489,7 +468,7 @@ export class Desk {
     if (now < this.nextDeadline) return;
     this.#outages.expire(now);
     this.#earliest = Number.POSITIVE_INFINITY;
-    for (const entry of [...this.#entries.values()]) this.#expireEntry(entry, now);
+    for (const entry of [...this.#register.all()]) this.#expireEntry(entry, now);
   }
 
   #expireEntry(entry: Entry, now: Millis): void {
@@ -519,32 +498,13 @@ export class Desk {
 
   /** Puts an entry as it is now; one that neither holds nor wants anything is gone. */
   #put(entry: Entry): void {
-    const before = this.#entries.get(entry.id);
-    this.#changed.add(entry.id);
+    const { before, released, stays } = this.#register.put(entry);
     this.#locks.unqueue(entry.id, before?.priority ?? entry.priority);
-    const kept = new Set(entry.held.map((p) => p.id));
-    for (const p of before?.held ?? []) if (!kept.has(p.id)) this.#release(p);
-    for (const p of entry.held) this.#hold(entry, p);
-    if (entry.pending.length === 0 && entry.held.length === 0) {
-      this.#entries.delete(entry.id);
-      if (entry.uid !== null) this.#byUid.delete(entry.uid);
-      return;
+    for (const p of released) this.#locks.release(p.id);
+    for (const p of entry.held) {
+      if (p.deadline !== null) this.#earliest = Math.min(this.#earliest, p.deadline);
+      this.#locks.hold(entry, p);
     }
-    this.#entries.set(entry.id, entry);
-    if (entry.uid !== null) this.#byUid.set(entry.uid, entry.id);
-    if (before === undefined) this.#nextRequest = Math.max(this.#nextRequest, numberOf(entry.id) + 1);
-    if (entry.pending.length > 0) this.#locks.queue(entry);
-  }
-
-  #hold(entry: Entry, permission: Permission): void {
-    this.#permissions.set(permission.id, entry.id);
-    this.#nextPermission = Math.max(this.#nextPermission, numberOf(permission.id) + 1);
-    if (permission.deadline !== null) this.#earliest = Math.min(this.#earliest, permission.deadline);
-    this.#locks.hold(entry, permission);
-  }
-
-  #release(permission: Permission): void {
-    this.#locks.release(permission.id);
-    this.#permissions.delete(permission.id);
+    if (stays && entry.pending.length > 0) this.#locks.queue(entry);
   }
 }
