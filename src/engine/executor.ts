@@ -14,7 +14,8 @@ import type { Millis } from '../base/units.ts';
 import type { StepOutcome } from '../clusters/decisions.ts';
 import type { Grant } from '../maintenance/index.ts';
 import { equalValues } from './equal.ts';
-import { type Gate, type Passed, passGate } from './gate.ts';
+import type { Gate, Passed } from './gate.ts';
+import { Gatekeeper } from './gatekeeper.ts';
 import { askedForMore, type Informer, keyOf } from './informer.ts';
 import { type Identified, OpenIntents, superseded } from './intents.ts';
 import type { LeaseKeeper } from './leases.ts';
@@ -27,11 +28,12 @@ import {
   REST_LIMIT,
   SETTLE,
 } from './limits.ts';
+import type { Memory, Pass } from './memory.ts';
 import { count, countStep, type EngineMetrics } from './metrics.ts';
+import { PassWriter } from './passWriter.ts';
 import { runPool } from './pool.ts';
-import type { Batch, Clock, Fence, JournalOutcome, Log, Store, StoredObject } from './ports.ts';
+import type { Clock, Fence, JournalOutcome, Log, Store, StoredObject } from './ports.ts';
 import type { AnyPlan, AnyStep, Effect, Provider, Reconciler, Report, Subject } from './provider.ts';
-import { withTransitionTimes } from './status.ts';
 
 export interface ExecutorOptions<Desired, State, Observed, Step extends AnyStep> {
   readonly provider: Provider<Desired, State, Observed, Step>;
@@ -45,44 +47,6 @@ export interface ExecutorOptions<Desired, State, Observed, Step extends AnyStep>
   readonly gate?: Gate;
 }
 
-/** What is remembered of an object between passes, while its lease is held: nobody else writes it meanwhile. */
-interface Memory<State, Step extends AnyStep> {
-  version: number;
-  state: State;
-  /** The record as it is in the store; `state` may have learnt more since. */
-  saved: State | null;
-  readonly open: OpenIntents<Step>;
-  /** Last status written or read. */
-  status: unknown;
-  /** The last pass found nothing to do. */
-  converged: boolean;
-  /** What that pass saw; null unless it found nothing to do. */
-  rest: Rest<State> | null;
-  readonly others: Map<string, unknown>;
-  /** Outcomes of intents that were seen to be over, to be written with the next write. */
-  readonly over: JournalOutcome[];
-  /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
-  readonly settling: Map<string, Millis>;
-  /** The last pass wanted something that the gate did not let through. */
-  atTheGate: boolean;
-}
-
-/** Nothing was to do, and what that was judged from. */
-interface Rest<State> {
-  readonly object: StoredObject;
-  readonly state: State;
-  readonly basis: readonly unknown[];
-  readonly until: Millis;
-}
-
-/** One pass's thread through its rounds. */
-interface Pass<State, Step extends AnyStep> {
-  readonly uid: string;
-  readonly fence: Fence;
-  readonly memory: Memory<State, Step>;
-  object: StoredObject;
-}
-
 const AGAIN = 'again';
 const GONE = 'gone';
 type RoundResult = { readonly at: Millis } | typeof AGAIN | typeof GONE;
@@ -91,12 +55,16 @@ type RoundResult = { readonly at: Millis } | typeof AGAIN | typeof GONE;
 export class Executor<Desired, State, Observed, Step extends AnyStep> implements Reconciler {
   readonly kind: string;
   readonly #options: ExecutorOptions<Desired, State, Observed, Step>;
+  readonly #gatekeeper: Gatekeeper<Desired, State, Observed, Step>;
+  readonly #writer: PassWriter<State, Step>;
   readonly #memories = new Map<string, Memory<State, Step>>();
   /** Efforts begun by this process; with the lease's epoch they number the steps. */
   #efforts = 0;
 
   constructor(options: ExecutorOptions<Desired, State, Observed, Step>) {
     this.#options = options;
+    this.#gatekeeper = new Gatekeeper(options);
+    this.#writer = new PassWriter(options);
     this.kind = options.provider.kind;
   }
 
@@ -210,8 +178,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const plan = provider.plan(subject, observed, now);
     this.#note(pass, plan.converged);
     const ready = (plan.act?.steps ?? []).filter((step) => this.#heldUntil(pass, step) <= now);
-    await this.#giveBack(pass, subject, observed, ready);
-    const passed = await this.#passGate(pass, subject, observed, ready);
+    await this.#gatekeeper.giveBack(pass.uid, subject, observed, ready);
+    const passed = await this.#gatekeeper.pass(pass.memory, subject, observed, ready);
     if (ready.length > 0 && passed.steps.length === 0)
       return this.#rest(pass, subject, observed, waiting(plan, passed.waits));
     if (ready.length === 0) {
@@ -232,13 +200,13 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
 
   /** When to look again without looking now: reports are still to come, or nothing changed since nothing was to do. */
   #mayWait(pass: Pass<State, Step>): Millis | null {
-    const { provider, clock, gate } = this.#options;
+    const { provider, clock } = this.#options;
     const { memory, object } = pass;
     const now = clock.now();
     const until = provider.expecting?.(this.#subject(pass)) ?? null;
     if (until !== null && until > now) return until;
     const { rest } = memory;
-    if (gate !== undefined && gate.holds(`${pass.uid}/`).length > 0) return null;
+    if (this.#gatekeeper.holds(pass.uid).length > 0) return null;
     if (rest === null || this.#steady() >= rest.until || rest.state !== memory.state) return null;
     if (rest.object !== object && askedForMore({ before: rest.object, after: object })) return null;
     memory.rest = { ...rest, object };
@@ -316,7 +284,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const now = clock.now();
     const report = provider.report(subject, observed, plan, pass.memory.status, now);
     const outcomes = plan.converged ? pass.memory.open.supersedeAll(now) : [];
-    await this.#commit(pass, pass.memory.state, { outcomes }, report);
+    await this.#writer.commit(pass, pass.memory.state, { outcomes }, report);
     if (plan.converged) pass.memory.open.clear();
     for (const wait of plan.waits) count(metrics.waits, wait.on);
     for (const block of plan.blocks) count(metrics.waits, block.by);
@@ -357,43 +325,9 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
         detail: step,
       }));
     const replaced = memory.open.replacedBy(items).map((id) => superseded(id, now, 'planned anew'));
-    await this.#commit(pass, state, { intents, outcomes: replaced }, report);
+    await this.#writer.commit(pass, state, { intents, outcomes: replaced }, report);
     for (const item of items) memory.open.opened(item);
     return items;
-  }
-
-  // ── the gate ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  async #passGate(
-    { memory }: Pass<State, Step>,
-    subject: Subject<Desired, State>,
-    observed: Observed,
-    ready: readonly Step[],
-  ): Promise<Passed<Step>> {
-    const { gate, provider, clock } = this.#options;
-    memory.atTheGate = false;
-    const asks = new Map(ready.map((step) => [step, provider.disruptions?.(step, observed, subject) ?? []]));
-    const asked = [...asks.values()].flat();
-    if (gate === undefined || asked.length === 0) return { steps: ready, waits: [], grants: new Map() };
-    const passed = await passGate(gate, ready, (step) => asks.get(step) ?? [], REQUEUE_PENDING, clock.now());
-    memory.atTheGate = passed.waits.length > 0;
-    return passed;
-  }
-
-  /** Grants of work that is over, and wishes for work that is not wanted any more. */
-  async #giveBack(
-    { uid }: Pass<State, Step>,
-    subject: Subject<Desired, State>,
-    observed: Observed,
-    ready: readonly Step[],
-  ): Promise<void> {
-    const { gate, provider } = this.#options;
-    // Also what a process before us was granted, whenever its grant comes to be known here (S14).
-    const held = gate?.holds(`${uid}/`) ?? [];
-    if (gate === undefined || held.length === 0) return;
-    const asked = ready.flatMap((step) => provider.disruptions?.(step, observed, subject) ?? []);
-    const kept = new Set([...(provider.underWay?.(subject) ?? []), ...asked.map((ask) => ask.id)]);
-    for (const id of held) if (!kept.has(id)) await gate.release(id);
   }
 
   async #act(
@@ -411,7 +345,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       if (refusal === null) allowed.push(item);
       else refusals.push(refusal);
     }
-    if (refusals.length > 0) await this.#commit(pass, pass.memory.state, { outcomes: refusals }, null);
+    if (refusals.length > 0) await this.#writer.commit(pass, pass.memory.state, { outcomes: refusals }, null);
     return (await this.#perform(pass, allowed, subject, fresh)) ? GONE : AGAIN;
   }
 
@@ -425,7 +359,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const { provider, clock, metrics, log } = this.#options;
     const refused =
       provider.guard(item.step, fresh, subject, item.id, clock.now()) ??
-      this.#ungranted(item.step, fresh, subject, grants);
+      this.#gatekeeper.ungranted(item.step, fresh, subject, grants);
     if (refused === null) return null;
     count(metrics.refusals, refused.reason);
     log.info('guard refused a step', { cluster: pass.uid, step: item.id, ...refused });
@@ -433,23 +367,6 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     pass.memory.open.closed(item);
     this.#settle(pass, item.step);
     return superseded(item.id, clock.now(), `${refused.reason}: ${refused.detail}`);
-  }
-
-  /** S2, S13: nothing is taken down without a grant that holds now, for every member it takes. */
-  #ungranted(
-    step: Step,
-    fresh: Observed,
-    subject: Subject<Desired, State>,
-    grants: readonly Grant[],
-  ): { readonly reason: string; readonly detail: string } | null {
-    const { gate, provider, clock } = this.#options;
-    if (gate === undefined) return null;
-    const asked = provider.disruptions?.(step, fresh, subject) ?? [];
-    const lacking = asked.filter(
-      ({ node }) => !grants.some((grant) => grant.node === node && grant.holdsAt(clock.now())),
-    );
-    if (lacking.length === 0) return null;
-    return { reason: 'NoGrant', detail: `no grant holds for ${lacking.map(({ node }) => node).join(', ')}` };
   }
 
   /** Effects side by side; outcomes are committed as they come, those that come together in one write. True: forgotten. */
@@ -516,7 +433,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     }
     const also = ended.map(({ effect }) => effect.also).filter((a) => a !== undefined);
     const forget = also.some((a) => a.forgetState === true);
-    await this.#commit(
+    await this.#writer.commit(
       pass,
       forget ? null : state,
       {
@@ -532,65 +449,6 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       else memory.open.closed(item);
     }
     return forget;
-  }
-
-  // ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  /** Everything new of this moment in one transaction; nothing new: no write. */
-  async #commit(
-    pass: Pass<State, Step>,
-    state: State | null,
-    parts: Pick<Batch, 'intents' | 'outcomes' | 'releases' | 'secretPrefixesToDelete'>,
-    report: Report | null,
-  ): Promise<void> {
-    const { memory, uid, fence } = pass;
-    const news = report === null ? null : this.#news(pass, report);
-    const releases = [...(parts.releases ?? []), ...(report?.releases ?? [])];
-    const prefixes = [...(parts.secretPrefixesToDelete ?? []), ...(report?.secretPrefixesToDelete ?? [])];
-    const batch: Batch = {
-      ...(state !== memory.saved ? { state: { uid, version: memory.version, value: state } } : {}),
-      ...some('intents', parts.intents),
-      ...some('outcomes', [...memory.over.splice(0), ...(parts.outcomes ?? [])]),
-      ...some('status', news?.status),
-      ...some('events', report?.events),
-      ...some('releases', releases),
-      ...some('secretPrefixesToDelete', prefixes),
-    };
-    if (Object.keys(batch).length === 0) return;
-    const { stateVersion, wrote } = await this.#options.store.commit({ fence, ...batch });
-    if (wrote) this.#options.metrics.passWrites++;
-    if (state !== null) {
-      if (batch.state !== undefined) memory.version = stateVersion ?? memory.version;
-      memory.state = state;
-      memory.saved = state;
-    }
-    news?.remember();
-  }
-
-  #news(
-    pass: Pass<State, Step>,
-    report: Report,
-  ): { readonly status: NonNullable<Batch['status']>; readonly remember: () => void } {
-    const { memory, object, uid } = pass;
-    const now = this.#options.clock.now();
-    const own = withTransitionTimes(report.status, memory.status, now);
-    const others = report.others
-      .map((other) => {
-        const before =
-          memory.others.get(other.uid) ?? this.#options.informer.byUid(other.uid)?.status ?? null;
-        const value = withTransitionTimes(other.value as Record<string, unknown>, before, now);
-        return { ...other, value, before };
-      })
-      .filter(({ value, before }) => !equalValues(value, before));
-    const status = [
-      ...(equalValues(own, memory.status) ? [] : [{ key: keyOf(object), uid, value: own }]),
-      ...others.map(({ key, uid: otherUid, value }) => ({ key, uid: otherUid, value })),
-    ];
-    const remember = (): void => {
-      memory.status = own;
-      for (const other of others) memory.others.set(other.uid, other.value);
-    };
-    return { status, remember };
   }
 }
 
@@ -611,12 +469,6 @@ const waiting = <Step extends AnyStep>(
 
 const sameParts = (a: readonly unknown[], b: readonly unknown[]): boolean =>
   a.length === b.length && a.every((part, index) => part === b[index]);
-
-const some = <K extends string, T>(
-  name: K,
-  items: readonly T[] | undefined,
-): { readonly [P in K]?: readonly T[] } =>
-  items === undefined || items.length === 0 ? {} : ({ [name]: items } as { readonly [P in K]: readonly T[] });
 
 /** An unknown outcome is none: the intent stays open until it is known what became of it. */
 function journalOutcome(id: string, at: Millis, outcome: StepOutcome): JournalOutcome | null {
