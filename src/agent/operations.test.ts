@@ -5,46 +5,20 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { manualClock } from '../channel/testing/clock.ts';
 import { quiet } from '../channel/testing/facts.ts';
-import type { OperationFacts, OwnerMarker } from '../clusters/facts.ts';
-import type { ServiceSpec } from '../clusters/snapshot.ts';
+import type { OperationFacts } from '../clusters/facts.ts';
 import type { HostOperation } from '../engine/ports.ts';
 import { openExecutables } from './executables.ts';
 import { Inventory } from './inventory.ts';
 import { openLayout } from './layout.ts';
 import { Operations, type OperationsOptions } from './operations.ts';
 import { type Scratch, scratch } from './testing/scratch.ts';
+import { owner, spec } from './testing/service.ts';
 
 let box: Scratch;
 beforeEach(() => {
   box = scratch();
 });
 afterEach(() => box.remove());
-
-const owner = (change: Partial<OwnerMarker> = {}): OwnerMarker => ({
-  installation: 'i1',
-  clusterUid: 'uid-1',
-  member: 'orders-0',
-  hostname: 'orders-0',
-  proof: 'proof',
-  ...change,
-});
-const spec = (change: Partial<ServiceSpec> = {}): ServiceSpec => ({
-  hostname: 'orders-0',
-  host: 'host-a',
-  address: 'host-a.test',
-  port: 1,
-  portFixed: false,
-  owner: owner(),
-  artifact: { kind: 'belay-agent', version: '0.1.0' },
-  prepare: [],
-  product: 'mongod',
-  environment: {},
-  readiness: [],
-  volume: { name: 'data', mountPath: '/data', sizeBytes: null, id: null },
-  resources: { cpus: null, memoryBytes: null },
-  version: '8.0.32-14',
-  ...change,
-});
 
 function host(options: Partial<OperationsOptions> = {}) {
   const layout = openLayout(join(box.path, 'data'));

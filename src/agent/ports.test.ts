@@ -4,14 +4,13 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { manualClock } from '../channel/testing/clock.ts';
 import { quiet } from '../channel/testing/facts.ts';
-import type { OwnerMarker } from '../clusters/facts.ts';
-import type { ServiceSpec } from '../clusters/snapshot.ts';
 import type { HostOperation } from '../engine/ports.ts';
 import { openExecutables } from './executables.ts';
 import { Inventory } from './inventory.ts';
 import { openLayout } from './layout.ts';
 import { Operations } from './operations.ts';
 import { type Scratch, scratch } from './testing/scratch.ts';
+import { owner, spec } from './testing/service.ts';
 
 let box: Scratch;
 const listening: Server[] = [];
@@ -30,30 +29,6 @@ async function listen(port = 0): Promise<number> {
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
   return (server.address() as AddressInfo).port;
 }
-
-const owner = (clusterUid: string): OwnerMarker => ({
-  installation: 'i1',
-  clusterUid,
-  member: 'orders-0',
-  hostname: 'orders-0',
-  proof: 'proof',
-});
-const spec = (change: Partial<ServiceSpec> & Pick<ServiceSpec, 'port'>): ServiceSpec => ({
-  hostname: 'orders-0',
-  host: 'host-a',
-  address: 'host-a.test',
-  portFixed: false,
-  owner: owner('uid-1'),
-  artifact: { kind: 'belay-agent', version: '0.1.0' },
-  prepare: [],
-  product: 'mongod',
-  environment: {},
-  readiness: [],
-  volume: { name: 'data', mountPath: '/data', sizeBytes: null, id: null },
-  resources: { cpus: null, memoryBytes: null },
-  version: '8.0.32-14',
-  ...change,
-});
 
 function host() {
   const layout = openLayout(join(box.path, 'data'));
@@ -92,7 +67,7 @@ test('A4.3 where a port may be chosen, neither a sibling’s nor a stranger’s 
   const taken = await listen();
   const first = await carryOut({ kind: 'import', id: 'o1', spec: spec({ port: taken }) });
   expect(Number(first['port'])).toBeGreaterThan(taken);
-  const other = spec({ port: Number(first['port']), owner: owner('uid-2') });
+  const other = spec({ port: Number(first['port']), owner: owner({ clusterUid: 'uid-2' }) });
   const second = await carryOut({ kind: 'import', id: 'o2', spec: other });
   expect(Number(second['port'])).toBeGreaterThan(Number(first['port']));
 });
@@ -135,7 +110,7 @@ test('S4 S6 A4.3 a service is deployed for its own member only, by proof', async
   for (const server of listening.splice(0)) await new Promise((resolve) => server.close(resolve));
   const made = await carryOut({ kind: 'import', id: 'o1', spec: spec({ port }) });
   const serviceId = String(made['serviceId']);
-  const own = owner('uid-1');
+  const own = owner({ clusterUid: 'uid-1' });
   for (const [id, other] of [
     { ...own, clusterUid: 'uid-2' },
     { ...own, member: 'orders-1' },

@@ -4,7 +4,15 @@ import type { DatabaseFacts, MemberFacts, MemberStateName } from './facts.ts';
 import { configFingerprint, goalOf } from './snapshotInputs.ts';
 import { initialState } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
-import type { Desired, DesiredComponent, MemberState, Observed, ObservedHost, State } from './types.ts';
+import type {
+  Desired,
+  DesiredComponent,
+  MemberState,
+  Observed,
+  ObservedHost,
+  OperationRequest,
+  State,
+} from './types.ts';
 
 export const desired = (change: Partial<Desired> = {}, members = 3): Desired => ({
   uid: '11111111-2222-3333-4444-555555555555',
@@ -220,3 +228,15 @@ export const sharded = (
     ...change,
   };
 };
+
+/** The cluster of these tests, as operations name it. */
+export const ref = { mongodbResourceRef: { name: 'orders' } } as const;
+
+/** A wish for an operation, made at the beginning. */
+export const requested = (spec: OperationRequest['spec']): OperationRequest => ({
+  uid: 'op-1',
+  name: 'orders-op',
+  spec,
+  createdAt: 0,
+  cancelRequested: false,
+});

@@ -1,19 +1,11 @@
 /** What is said while an operation waits or works. */
 import { expect, test } from 'vitest';
-import { desired, host } from '../fixtures.ts';
+import { desired, host, ref, requested } from '../fixtures.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import type { OperationRequest } from '../types.ts';
 import { operationStatus } from './status.ts';
 
-const ref = { mongodbResourceRef: { name: 'orders' } } as const;
-const asked = (spec: OperationRequest['spec']): OperationRequest => ({
-  uid: 'op-1',
-  name: 'orders-op',
-  spec,
-  createdAt: 0,
-  cancelRequested: false,
-});
 function told(set: Play) {
   const observed = set.reading();
   const { desired: want, state, now } = set;
@@ -33,7 +25,7 @@ test('A13.6 what waits for a member says what that member is about; that it is h
   set.desired = desired({ generation: 2 }, 5);
   const seen = new Set<string>();
   set.pass();
-  set.requests = [asked({ type: 'Restart', ...ref, members: [] })];
+  set.requests = [requested({ type: 'Restart', ...ref, members: [] })];
   for (let pass = 0; pass < 30 && set.state.operation === null; pass++) {
     set.pass();
     const { state, message } = told(set);
@@ -48,7 +40,7 @@ test('A8.5 raising waits for a member that is down, and says that it is down', (
   const set = new Play(desired());
   set.fcv = '7.0';
   set.crash(2);
-  set.requests = [asked({ type: 'RaiseFCV', ...ref })];
+  set.requests = [requested({ type: 'RaiseFCV', ...ref })];
   set.pass();
   expect(told(set).message).toBe(
     '8.0 needs binaries of 8.0 everywhere: orders-2 is down; it goes on when it is up again',
@@ -61,7 +53,7 @@ test('A8.5 raising waits for a member that is down, and says that it is down', (
 test('A13.1 a step that has only names to say says what it does to them', () => {
   const set = new Play(desired());
   set.hosts = [1, 2, 3, 4].map((n) => host(`db${n}`));
-  set.requests = [asked({ type: 'Replace', ...ref, member: 'orders-1' })];
+  set.requests = [requested({ type: 'Replace', ...ref, member: 'orders-1' })];
   const seen: string[] = [];
   for (let pass = 0; pass < 12; pass++) {
     seen.push(told(set).message ?? '');

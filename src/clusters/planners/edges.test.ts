@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DAY, GIB } from '../../base/units.ts';
 import type { Step } from '../decisions.ts';
-import { desired, host, observed, sharded } from '../fixtures.ts';
+import { desired, host, observed, ref, requested, sharded } from '../fixtures.ts';
 import { views } from '../interpret.ts';
 import { advance } from '../learn.ts';
 import { RETRY_CAP } from '../limits.ts';
@@ -12,19 +12,11 @@ import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
 import { spaceOf } from '../space.ts';
 import { applyOutcome, initialState, retryOf, startStep, withMember } from '../state.ts';
-import type { Desired, DesiredUser, Observed, OperationRequest } from '../types.ts';
+import type { Desired, DesiredUser, Observed } from '../types.ts';
 import { type DesiredWindow, type WindowState, windowAt } from '../windows.ts';
 import { notOfSeries } from './fcv.ts';
 import { isDue } from './planner.ts';
 
-const asked = (spec: OperationRequest['spec']): OperationRequest => ({
-  uid: 'op-1',
-  name: 'orders-op',
-  spec,
-  createdAt: 0,
-  cancelRequested: false,
-});
-const ref = { mongodbResourceRef: { name: 'orders' } } as const;
 const steps = (set: Play, state = set.state): readonly Step[] =>
   plan(set.reading(), set.desired, state, set.now).act?.steps ?? [];
 /** Passes until one says this; a set that never does is a failure, not an endless test. */
@@ -201,7 +193,7 @@ test('STO-06 only disks of hosts that carry a member are warned of', () => {
 
 test('STK-06 A13.4 an agent whose process is down has its passwords and holds nobody up', () => {
   const set = new Play(desired());
-  set.requests = [asked({ type: 'RotateUsers', ...ref, users: [] })];
+  set.requests = [requested({ type: 'RotateUsers', ...ref, users: [] })];
   passUntil(set, 'giveLogins orders-1');
   set.crash(1);
   expect(set.pass()).toBe('giveLogins orders-2');
@@ -215,7 +207,7 @@ test('A13.4 S12 passwords are the cluster’s only when every one of its sets ha
     host(name, { executables: { mongod: ['8.0.32-14'], mongos: ['8.0.32-14'] } }),
   );
   const made = foresee(observed({ hosts }), want, initialState(want), 0);
-  const requests = [asked({ type: 'RotateUsers', mongodbResourceRef: { name: 'events' }, users: [] })];
+  const requests = [requested({ type: 'RotateUsers', mongodbResourceRef: { name: 'events' }, users: [] })];
   const told = foresee({ ...made.observed, requests }, want, made.state, 0);
   const verbs = told.steps.map((s) => s.verb).filter((v) => v === 'rotateUsers' || v === 'keepLogins');
   expect(verbs).toEqual([...made.state.replicaSets.map(() => 'rotateUsers'), 'keepLogins']);
@@ -281,7 +273,7 @@ test('USR-10 the old name of a user is dropped when the new one is known to be t
 
 test('A13.4 S12 system users are not made equal to passwords that are about to be replaced', () => {
   const set = new Play(desired());
-  set.requests = [asked({ type: 'RotateUsers', ...ref, users: [] })];
+  set.requests = [requested({ type: 'RotateUsers', ...ref, users: [] })];
   const drift = (): Observed => {
     const o = set.reading();
     return {

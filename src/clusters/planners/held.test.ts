@@ -1,23 +1,15 @@
 /** What planners hold back, and what they do not. */
 import { expect, test } from 'vitest';
 import type { Step } from '../decisions.ts';
-import { desired, host, observed, sharded } from '../fixtures.ts';
+import { desired, host, observed, ref, requested, sharded } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
 import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
-import type { Desired, DesiredMember, Observed, OperationRequest } from '../types.ts';
+import type { Desired, DesiredMember, Observed } from '../types.ts';
 import { shardAddress } from './sharding.ts';
 
-const ref = { mongodbResourceRef: { name: 'orders' } } as const;
-const asked = (spec: OperationRequest['spec']): OperationRequest => ({
-  uid: 'op-1',
-  name: 'orders-op',
-  spec,
-  createdAt: 0,
-  cancelRequested: false,
-});
 const slow = (ms: number, generation = 2): Partial<Desired> => ({
   generation,
   mongodConfig: { operationProfiling: { slowOpThresholdMs: ms } },
@@ -33,7 +25,7 @@ function replacing(): Play {
   const set = new Play(desired());
   set.hosts = [1, 2, 3, 4].map((n) => host(`db${n}`));
   set.syncPasses = 2;
-  set.requests = [asked({ type: 'Replace', ...ref, member: 'orders-1' })];
+  set.requests = [requested({ type: 'Replace', ...ref, member: 'orders-1' })];
   return set;
 }
 
@@ -111,7 +103,7 @@ test('S5 CFG-01 a vote that moves in a set of seven voters is taken away before 
 test('A8.5 L2 FCV that was raised is not raised again while the report of it is still to come', () => {
   const set = new Play(desired());
   set.fcv = '7.0';
-  set.requests = [asked({ type: 'RaiseFCV', ...ref })];
+  set.requests = [requested({ type: 'RaiseFCV', ...ref })];
   set.state = advance(set.state, set.desired, set.reading(), set.now);
   const [step] = acts(set) as readonly [Step];
   set.state = applyOutcome(set.state, step, 's1', { kind: 'done', result: {} }, set.now);
@@ -125,7 +117,7 @@ const made = (want: Desired) => foresee(observed({ hosts }), want, initialState(
 test('A8.5 of a sharded cluster one step raises it for all', () => {
   const want = sharded();
   const { state, observed: seen } = made(want);
-  const request = asked({ type: 'RaiseFCV', mongodbResourceRef: { name: 'events' }, version: '8.0' });
+  const request = requested({ type: 'RaiseFCV', mongodbResourceRef: { name: 'events' }, version: '8.0' });
   const members = seen.members.map((m) =>
     m.facts?.database?.kind === 'reachable'
       ? {

@@ -51,12 +51,7 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
     from: 5,
     kind: 'sharded',
     suits: rolls,
-    make: () =>
-      brain((provider) => {
-        const { perform } = provider;
-        provider.perform = (step, subject, context) =>
-          perform(step.kind === 'startBalancer' ? { ...step, enable: false } : step, subject, context);
-      }),
+    make: () => bringsBack(false),
   },
   {
     name: 'balancer-always-on',
@@ -66,12 +61,7 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
     from: 139,
     kind: 'sharded',
     suits: switchedOff,
-    make: () =>
-      brain((provider) => {
-        const { perform } = provider;
-        provider.perform = (step, subject, context) =>
-          perform(step.kind === 'startBalancer' ? { ...step, enable: true } : step, subject, context);
-      }),
+    make: () => bringsBack(true),
   },
   {
     name: 'balancer-forgotten',
@@ -167,6 +157,14 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
       }),
   },
 ];
+
+/** The balancer comes back like this, whatever it was. */
+const bringsBack = (enable: boolean): Mutation =>
+  brain((provider) => {
+    const { perform } = provider;
+    provider.perform = (step, subject, context) =>
+      perform(step.kind === 'startBalancer' ? { ...step, enable } : step, subject, context);
+  });
 
 /** Where members of one kind would be upgraded, those of another are, as long as they need it. */
 function upgradeInstead(of: (role: Role) => boolean, role: Role): Mutation {
