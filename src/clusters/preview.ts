@@ -71,19 +71,13 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
       at += 1000;
       continue;
     }
-    // A maintenance window opens at a known time: the plan says which steps wait for it.
-    const window = next.act === null ? next.waits.find((w) => w.on === 'MaintenanceWindow') : undefined;
-    if (window !== undefined && window.until > at) {
-      before = [...before, { on: window.on, detail: `from step ${steps.length + 1} on: ${window.detail}` }];
+    const timed = next.act === null ? next.waits.find((w) => TIMED.has(w.on) && w.until > at) : undefined;
+    if (timed !== undefined) {
+      // The plan says which steps wait for a window; clients know a member again within seconds, which is nothing to tell of.
+      if (timed.on === 'MaintenanceWindow')
+        before = [...before, { on: timed.on, detail: `from step ${steps.length + 1} on: ${timed.detail}` }];
       model = { ...model, state: known };
-      at = window.until;
-      continue;
-    }
-    // Clients know a member again soon after it is back: nothing to tell of, but time passes.
-    const clients = next.act === null ? next.waits.find((w) => w.on === 'ClientsLookAgain') : undefined;
-    if (clients !== undefined && clients.until > at) {
-      model = { ...model, state: known };
-      at = clients.until;
+      at = timed.until;
       continue;
     }
     // What is waited for comes, once: the plan goes on as if it had, and says so.
@@ -118,6 +112,9 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
   }
   check(false, 'L2', `a plan of more than ${MAX_ROUNDS} rounds`);
 }
+
+/** Waits that end at their time and by nothing else. */
+const TIMED: ReadonlySet<WaitReason> = new Set(['MaintenanceWindow', 'ClientsLookAgain']);
 
 const waitsOf = (next: Plan): Preview['waits'] => next.waits.map(({ on, detail }) => ({ on, detail }));
 

@@ -1,3 +1,4 @@
+import { formatDuration } from '../../base/units.ts';
 import type { Decision } from '../decisions.ts';
 import { isHealthy, type MemberView } from '../interpret.ts';
 import { CLIENTS_LOOK } from '../limits.ts';
@@ -25,7 +26,7 @@ export function clientsMiss(
   return wait(
     'ClientsLookAgain',
     Math.max(...back.map(({ known }) => known)),
-    `${primary.member.name} hands over when clients know ${names} again: they look for a member that was away every 10 s`,
+    `${primary.member.name} hands over when clients know ${names} again: they look for a member that was away every ${formatDuration(CLIENTS_LOOK)}`,
     primary.member.name,
   );
 }

@@ -189,16 +189,16 @@ function continueWith(
       takesOnline(scene.state, view) ? rotateOnline(scene, view, members) : give(scene, view, 'certificate'),
     ];
   // Another certificate is no cure for one that comes back; only for one that does not.
-  const cure = needOf(scene, member) !== 'certificate' || isDown(view);
+  const cure = need !== 'certificate' || isDown(view);
   // A8.2: one that is coming back gets its binary when its group's turn has come; one that does not may need it for that.
-  const early = needOf(scene, member) === 'upgrade' && !isDown(view) && hasOlderBefore(scene, member);
+  const early = need === 'upgrade' && !isDown(view) && hasOlderBefore(scene, member);
   if (early)
     return [
       lacksSnapshot(scene.state, member) ? give(scene, view, 'reload') : settling(scene, view, members),
     ];
   if (needy.includes(view) && view.facts !== null && cure) {
     // S7: its newer binary may be running by now, or have run.
-    const refused = needOf(scene, member) === 'upgrade' ? refusal(scene, set, members) : null;
+    const refused = need === 'upgrade' ? refusal(scene, set, members) : null;
     return [refused ?? give(scene, view)];
   }
   return [settling(scene, view, members)];
