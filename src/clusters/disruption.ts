@@ -1,7 +1,7 @@
 /** Which steps take something down, and what: the question to the maintenance authority (C3.2, S2, S13). */
 
 import type { Step } from './decisions.ts';
-import { configOf, views } from './interpret.ts';
+import { configOf, hasEnded, views } from './interpret.ts';
 import { pendingOf } from './state.ts';
 import { memberHost } from './topology.ts';
 import type { Desired, HandOverRequest, Observed, State } from './types.ts';
@@ -81,7 +81,7 @@ function isLeavingRouter(member: string, state: State, desired: Desired): boolea
   return record?.role === 'router' && record.stage === 'removing' && record.activated !== null;
 }
 
-/** Voting members that are in the set's configuration and not in the new one. One without a runtime serves nobody (STK-05). */
+/** Voting members that are in the set's configuration and not in the new one. One that does not run serves nobody (STK-05). */
 function leaving(
   step: Extract<Step, { readonly kind: 'reconfig' }>,
   state: State,
@@ -96,7 +96,7 @@ function leaving(
       .map((r) => r.host),
   );
   return members
-    .filter((v) => v.member.serviceId !== null && gone.has(memberHost(v.member) ?? ''))
+    .filter((v) => v.member.serviceId !== null && !hasEnded(v) && gone.has(memberHost(v.member) ?? ''))
     .map((v) => v.member.name);
 }
 

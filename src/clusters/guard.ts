@@ -11,23 +11,26 @@ import {
   doubterOf,
   initiated,
   isHealthy,
+  isNewcomer,
+  isOut,
   type MemberView,
   primaryOf,
   replicaSetIds,
   runsItsSnapshot,
   stateOf,
+  takesOver,
   views,
 } from './interpret.ts';
 import { MAX_VOTERS } from './limits.ts';
 import { notOfSeries } from './planners/fcv.ts';
 import { lostItsPort } from './planners/infrastructure.ts';
-import { healthyMajorities, isOut } from './planners/membership.ts';
+import { healthyMajorities } from './planners/membership.ts';
 import { lostQuorum } from './planners/quorum.ts';
 import { heirOf } from './planners/rollout.ts';
 import { isIndispensable, leadsAlone, unwellBeside, votesWithout } from './planners/sparing.ts';
 import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
-import { memberHost } from './topology.ts';
+import { memberHost, untouched } from './topology.ts';
 import type { Desired, Observed, State } from './types.ts';
 import { majorStep, newestRunOf } from './versions.ts';
 
@@ -104,9 +107,7 @@ export function guard(
     case 'stepDown':
       return guardStepDown(step.member, fresh, state);
     case 'publish':
-      return memberOf(state, step.member)?.serviceId
-        ? null
-        : no('NotPlaced', `${step.member} has no service`);
+      return guardPublish(step.member, fresh, state);
     case 'initiate':
       return guardInitiate(step.replicaSet, fresh, state);
     case 'createFirstUser':
@@ -248,6 +249,24 @@ function changedVotes(before: readonly ConfigMember[], after: readonly ConfigMem
   return old.filter((h) => !next.includes(h)).length + next.filter((h) => !old.includes(h)).length;
 }
 
+/** S1, S2: a changed snapshot restarts its member; it goes directly only to one that does not count in a set yet. */
+function guardPublish(member: string, fresh: Observed, state: State): Refusal | null {
+  const all = views(state, fresh);
+  const view = all.find((v) => v.member.name === member);
+  if (!view?.member.serviceId) return no('NotPlaced', `${member} has no service`);
+  if (view.member.activated === null || view.member.role === 'router') return null;
+  const set = state.replicaSets.find((r) => r.name === view.member.replicaSet);
+  const counts = set !== undefined && !untouched(set) && !isNewcomer(view, all);
+  return counts ? no('OperationPending', `${member} may vote by now: it is changed like the others`) : null;
+}
+
+/** Another that is down or coming back because of us (S2). */
+const underWayBeside = (view: MemberView, all: readonly MemberView[]): MemberView | undefined =>
+  all.find(
+    (v) =>
+      v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading' || takesOver(v, all)),
+  );
+
 /** S1, S2: one member at a time, a healthy majority without it. A member that is down already takes nobody along. */
 function guardDisruption(
   member: string,
@@ -262,9 +281,7 @@ function guardDisruption(
   const view = all.find((v) => v.member.name === member);
   if (view === undefined) return no('NotPlaced', `there is no member ${member}`);
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
-  const other = all.find(
-    (v) => v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading'),
-  );
+  const other = underWayBeside(view, all);
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
   if (!isHealthy(view, members)) {
     if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
@@ -333,9 +350,7 @@ function guardRotation(
   const all = views(state, fresh);
   const view = all.find((v) => v.member.name === member);
   if (view?.facts?.process.kind !== 'running') return no('MemberNotReady', `${member} does not run`);
-  const other = all.find(
-    (v) => v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading'),
-  );
+  const other = underWayBeside(view, all);
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
   if (members.length === 1 || hasExpired(view.member, now)) return null;

@@ -12,7 +12,7 @@ import type {
   ReplSetConfig,
 } from './facts.ts';
 import { LAG_LIMIT } from './limits.ts';
-import { memberHost } from './topology.ts';
+import { memberHost, untouched } from './topology.ts';
 import type { MemberState, Observed, ObservedMember, State } from './types.ts';
 
 type Reachable = Extract<DatabaseFacts, { kind: 'reachable' }>;
@@ -48,6 +48,20 @@ export function runsItsSnapshot(view: MemberView): boolean {
     view.facts.configVersion >= wanted
   );
 }
+
+/** It was sent a snapshot and nobody knows whether it has it: what it runs with may be another than is remembered. */
+export const isUnanswered = ({ unanswered = [], activated }: MemberState): boolean =>
+  unanswered.some((version) => version > (activated?.configVersion ?? 0));
+
+/** It votes and has been given a snapshot that it has not taken over yet, so it restarts any moment (S2). */
+export function takesOver(view: MemberView, all: readonly MemberView[]): boolean {
+  const given = view.member.activated?.configVersion ?? 0;
+  return view.facts !== null && view.facts.configVersion < given && configRowOf(view, all)?.votes === 1;
+}
+
+/** Its agent says that no process of it runs: what it could give to others it does not give now. */
+export const hasEnded = ({ facts }: MemberView): boolean =>
+  facts !== null && (facts.process.kind === 'exited' || facts.process.kind === 'absent');
 
 /** State as the member itself gives it; null when unknown. */
 export const stateOf = (view: MemberView): MemberStateName | null => view.database?.state ?? null;
@@ -160,12 +174,29 @@ export function configRowOf(view: MemberView, all: readonly MemberView[]): Confi
 }
 
 /**
+ * Out of the configuration as the primary has it; before the set was initiated nobody is in. A member without a snapshot
+ * may still be in: it was suspended (S4).
+ */
+export function isOut(
+  { all, state }: { readonly all: readonly MemberView[]; readonly state: State },
+  member: MemberState,
+): boolean {
+  const set = state.replicaSets.find((r) => r.name === member.replicaSet);
+  // Routers are in no configuration: clients go to the others.
+  if (set === undefined || untouched(set)) return true;
+  const config = configOf(all.filter((v) => v.member.replicaSet === member.replicaSet));
+  const host = memberHost(member);
+  return config !== null && !config.members.some((row) => row.host === host);
+}
+
+/**
  * A member of a running set that does not count yet: not in the configuration, or without its vote. Nothing is lost when its
  * process restarts, so changes reach it directly; the roller leaves it alone.
  */
 export function isNewcomer(view: MemberView, all: readonly MemberView[]): boolean {
   const { stage } = view.member;
   if (stage !== 'deployed' && stage !== 'healthy' && stage !== 'syncing') return false;
+  if (view.member.voteSent === true) return false;
   if (setOf(view, all).primary?.database?.config == null) return false;
   const row = configRowOf(view, all);
   return row === null || row.votes === 0;

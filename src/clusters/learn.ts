@@ -8,6 +8,8 @@ import {
   doubterOf,
   initiated,
   isHealthy,
+  isOut,
+  isUnanswered,
   type MemberView,
   primaryOf,
   replicaSetIds,
@@ -35,6 +37,7 @@ import {
   componentOf,
   type Group,
   groupsOf,
+  isBeingReplaced,
   isRouter,
   isSubstitute,
   placeOf,
@@ -75,7 +78,7 @@ function learn(state: State, desired: Desired, observed: Observed, now: Millis):
   next = learnPhase(next, desired);
   next = learnOperations(next, desired, observed, now);
   next = learnRefusals(next, desired, observed);
-  return learnGone(learnMembership(next, desired));
+  return learnGone(learnMembership(next, desired, observed));
 }
 
 function learnOperation(state: State, pending: PendingOperation, observed: Observed, now: Millis): State {
@@ -133,6 +136,7 @@ function operationSucceeded(
         serviceId: null,
         deployedVersion: null,
         activated: null,
+        unanswered: [],
         // A member's port is its name in the set; before there is a set it may get another one.
         ...(isUnknownToSet(cleared, pending.member) ? { port: null } : {}),
       });
@@ -179,6 +183,7 @@ function learnVanished(state: State, observed: Observed): State {
       serviceId: null,
       deployedVersion: null,
       activated: null,
+      unanswered: [],
       ...(isUnknownToSet(state, name) ? { port: null } : {}),
     });
   }
@@ -212,12 +217,21 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
     const set = state.replicaSets.find((r) => r.name === view.member.replicaSet);
     if ((stage === 'healthy' || stage === 'syncing') && set?.stage === 'ready')
       next = learnJoining(next, desired, view, all, now);
+    // Somebody took it out of the set, or a change of places was given up too late: it comes back like a new one.
+    if (stage === 'active' && set?.stage === 'ready' && wasLeftOut(state, view, all))
+      next = withMember(next, view.member.name, { stage: 'healthy', caughtUpSince: null });
     if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
-      next = withMember(next, view.member.name, { stage: 'active', giving: null });
+      next = withMember(next, view.member.name, { stage: 'active', unanswered: [] });
     }
   }
   return next;
 }
+
+/** It says so itself, and the primary too: a reading from before it joined would show one of them only. */
+const wasLeftOut = (state: State, view: MemberView, all: readonly MemberView[]): boolean =>
+  view.database?.state === 'REMOVED' &&
+  isOut({ all, state }, view.member) &&
+  !isBeingReplaced(state, view.member);
 
 /**
  * A6.3: a member that is in the set's configuration without its vote is syncing; one that has what the spec gives it is
@@ -236,7 +250,7 @@ function learnJoining(
   const { name, stage, caughtUpSince } = view.member;
   // One the spec has no place for any more was a full member; it leaves when the set runs.
   if (wanted === null || (row.votes === wanted.votes && !isSubstitute(state, view.member)))
-    return withMember(state, name, { stage: 'active', caughtUpSince: null });
+    return withMember(state, name, { stage: 'active', caughtUpSince: null, voteSent: false });
   const since = isHealthy(view, all) ? (caughtUpSince ?? now) : null;
   if (stage === 'syncing' && since === caughtUpSince) return state;
   return withMember(state, name, { stage: 'syncing', caughtUpSince: since });
@@ -246,12 +260,29 @@ function learnJoining(
  * A6.3, A6.4: too few members of a group get new ones with new indexes; too many are marked from the highest place down.
  * A new shard is a new set (A6.5).
  */
-function learnMembership(state: State, desired: Desired): State {
-  if (desired.deleting !== null || desired.suspend || holdsMembership(state)) return state;
+function learnMembership(state: State, desired: Desired, observed: Observed): State {
+  if (desired.suspend && desired.deleting === null) return stayForNow(state, observed);
+  if (desired.deleting !== null || holdsMembership(state)) return state;
   // A13.6: a change of scale waits for the end of a replacement.
   if (state.operation?.work.kind === 'Replace') return state;
   if (state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing')) return state;
   return groupsOf(desired).reduce(learnGroup, state);
+}
+
+/**
+ * Who is to leave and has not left goes to sleep with the others: on the way back the set may need its vote, and only one
+ * that runs can let it go.
+ */
+function stayForNow(state: State, observed: Observed): State {
+  const all = views(state, observed);
+  const stays = (m: MemberState): boolean =>
+    m.stage === 'removing' && m.serviceId !== null && !isOut({ all, state }, m);
+  if (!state.members.some(stays)) return state;
+  const staying = ({ replacement: _, ...member }: MemberState): MemberState => ({
+    ...member,
+    stage: 'active',
+  });
+  return { ...state, members: state.members.map((m) => (stays(m) ? staying(m) : m)) };
 }
 
 function learnGroup(state: State, group: Group): State {
@@ -262,7 +293,7 @@ function learnGroup(state: State, group: Group): State {
   // After a suspension all members come back first: only a set that runs can let one go (A6.4, S4).
   // A suspension that was taken back half way leaves some without a runtime, and the phase as it was.
   const isThere = (m: MemberState): boolean =>
-    m.serviceId !== null && pendingOf(state, m.name)?.action !== 'deleteRuntime';
+    m.activated !== null && pendingOf(state, m.name)?.action !== 'deleteRuntime';
   const runs = state.phase === 'running' && staying.every(isThere);
   if (!runs && set !== undefined && !untouched(set)) return state;
   const surplus = new Set(
@@ -308,8 +339,13 @@ function isBack(view: MemberView, all: readonly MemberView[]): boolean {
   if (doubterOf(view, members) !== null) return false;
   const binary =
     view.member.deployedVersion === null || view.database?.binaryVersion === view.member.deployedVersion;
-  const heard = (view.facts?.configVersion ?? 0) >= (view.member.giving ?? 0);
-  return binary && heard && runsItsSnapshot(view) && presentsItsCertificate(view) && isHealthy(view, members);
+  return (
+    binary &&
+    !isUnanswered(view.member) &&
+    runsItsSnapshot(view) &&
+    presentsItsCertificate(view) &&
+    isHealthy(view, members)
+  );
 }
 
 /** No set knows the member by its port yet, so it may come back with another one. */

@@ -1,7 +1,6 @@
 /** What the record learns of members that take another's place (A13.3). */
-import { configOf, type MemberView, views } from './interpret.ts';
-import { isOut } from './planners/membership.ts';
-import { forgetMembers, pendingOf, retire, unretire } from './state.ts';
+import { configOf, isOut, type MemberView, views } from './interpret.ts';
+import { forgetMembers, pendingOf, retire, unretire, withMember } from './state.ts';
 import { memberHost } from './topology.ts';
 import type { MemberState, Observed, State } from './types.ts';
 
@@ -19,7 +18,9 @@ export function learnReplacements(before: State, observed: Observed): State {
     if (replacement === undefined) continue;
     const old = state.members.find((m) => m.name === replacement.of);
     if (stage === 'removing') {
-      if (pendingOf(state, name) === null && out(member)) next = retire(next, name);
+      // It was given up while the old one was on its way out already: then it is needed, and takes the place after all.
+      if (old !== undefined && out(old) && !out(member)) next = withMember(next, name, { stage: 'syncing' });
+      else if (pendingOf(state, name) === null && out(member)) next = retire(next, name);
     } else if (old !== undefined) {
       if (!out(member) && out(old)) next = retire(next, old.name);
     } else if (stage === 'active') {

@@ -3,7 +3,7 @@ import { check, unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type { Step, StepOutcome } from './decisions.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST, UNCONFIRMED } from './limits.ts';
-import { type Group, groupsOf, memberName } from './topology.ts';
+import { type Group, groupsOf, memberHost, memberName } from './topology.ts';
 import type {
   AppliedUser,
   BalancerRest,
@@ -256,7 +256,8 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       return withReplicaSet(state, step.replicaSet, { handedOverAt: now });
     case 'reconfig': {
       const { operation } = state;
-      if (step.forcedBy === undefined || operation?.work.kind !== 'ForceReconfig') return state;
+      if (step.forcedBy === undefined || operation?.work.kind !== 'ForceReconfig')
+        return withVotesSent(state, step);
       return { ...state, operation: { ...operation, work: { ...operation.work, sentAt: now } } };
     }
     case 'giveLogins':
@@ -271,7 +272,9 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       };
     case 'reload':
       // Before the effect, in the intent's own transaction: a crash in between must not let a second member go (S2).
-      return withMember(state, step.member, { stage: 'reloading', giving: step.configVersion });
+      return withSent(withMember(state, step.member, { stage: 'reloading' }), step);
+    case 'publish':
+      return withSent(state, step);
     case 'stopBalancer':
       // In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14).
       return state.balancer === null
@@ -311,8 +314,40 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
 export function cancelStep(state: State, step: Step, stepId: string): State {
   const pending = state.pending.filter((p) => p.stepId !== stepId);
   const known = { ...state, pending };
-  return step.kind === 'reload' ? withMember(known, step.member, { giving: null }) : known;
+  if (step.kind === 'reconfig') return withoutVotesSent(known, step.replicaSet);
+  return step.kind === 'reload' || step.kind === 'publish' ? withoutSent(known, step) : known;
 }
+
+type Sending = Extract<Step, { readonly kind: 'reload' | 'publish' }>;
+
+const unansweredBy = (state: State, member: string): readonly number[] =>
+  memberOf(state, member)?.unanswered ?? [];
+
+const withSent = (state: State, { member, configVersion }: Sending): State =>
+  withMember(state, member, {
+    unanswered: [...unansweredBy(state, member).filter((v) => v !== configVersion), configVersion],
+  });
+
+const withoutSent = (state: State, { member, configVersion }: Sending): State =>
+  withMember(state, member, {
+    unanswered: unansweredBy(state, member).filter((v) => v !== configVersion),
+  });
+
+/** From the intent on: whoever acts before the next reading must not take them for members without a vote (S1). */
+function withVotesSent(state: State, step: Extract<Step, { readonly kind: 'reconfig' }>): State {
+  const voters = new Set(step.config.members.filter((row) => row.votes === 1).map((row) => row.host));
+  const gets = (m: MemberState): boolean =>
+    m.replicaSet === step.replicaSet &&
+    (m.stage === 'healthy' || m.stage === 'syncing') &&
+    voters.has(memberHost(m) ?? '');
+  if (!state.members.some(gets)) return state;
+  return { ...state, members: state.members.map((m) => (gets(m) ? { ...m, voteSent: true } : m)) };
+}
+
+const withoutVotesSent = (state: State, set: string): State => ({
+  ...state,
+  members: state.members.map((m) => (m.voteSent && m.replicaSet === set ? { ...m, voteSent: false } : m)),
+});
 
 /** Folds a step's outcome into the record. An unknown outcome changes nothing: the next reading tells. */
 export function applyOutcome(
@@ -358,10 +393,11 @@ function withRotation(
 /** The record after a refusal: nothing came of the step. */
 function undone(state: State, step: Step): State {
   if (step.kind === 'initiate') return withReplicaSet(state, step.replicaSet, { initiating: false });
+  if (step.kind === 'reconfig') return withoutVotesSent(state, step.replicaSet);
   // It runs as before. What is planned next is planned as for any other member: a primary hands over first.
   if (step.kind === 'rotateCertificate' && memberOf(state, step.member)?.stage === 'reloading')
-    return withMember(state, step.member, { stage: 'active', giving: null });
-  return step.kind === 'reload' ? withMember(state, step.member, { giving: null }) : state;
+    return withMember(state, step.member, { stage: 'active', unanswered: [] });
+  return step.kind === 'reload' || step.kind === 'publish' ? withoutSent(state, step) : state;
 }
 
 function applyDone(
@@ -390,7 +426,7 @@ function applyDone(
       return withMember(state, step.member, adopted(memberOf(state, step.member), step));
     case 'publish':
       return {
-        ...withMember(state, step.member, { activated: result.snapshot ?? null }),
+        ...withMember(state, step.member, { activated: result.snapshot ?? null, unanswered: [] }),
         configVersion: Math.max(state.configVersion, step.configVersion),
       };
     case 'stageLogins':
@@ -406,7 +442,7 @@ function applyDone(
       return {
         // A restart brings the certificate too, whatever was refused before.
         ...withoutRetry(
-          withMember(state, step.member, { activated: result.snapshot ?? null, giving: null }),
+          withMember(state, step.member, { activated: result.snapshot ?? null, unanswered: [] }),
           'rotateCertificate',
           step.member,
         ),

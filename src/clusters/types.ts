@@ -119,10 +119,12 @@ export interface MemberState {
   readonly shardIndex: number | null;
   readonly stage: MemberStage;
   /**
-   * Version of a snapshot that was sent and whose answer is not known: it may be restarting for it although it says nothing
-   * of it yet (S2). Null or absent: every answer came.
+   * Versions of snapshots that were sent and whose answer is not known: it may be restarting for one although it says nothing
+   * of it yet, and run with another than is remembered (S2, A9.1). Empty or absent: every answer came.
    */
-  readonly giving?: number | null;
+  readonly unanswered?: readonly number[];
+  /** A configuration in which it votes was sent: it may count although no reading shows it yet (S1). */
+  readonly voteSent?: boolean;
   /** Machine the platform placed it on, known after import. */
   readonly host: string | null;
   /** Name and port the set and clients use, known after import. */

@@ -1,10 +1,11 @@
 /** A snapshot that was sent and whose answer is not known. */
 import { expect, test } from 'vitest';
-import { desired } from './fixtures.ts';
+import { desired, placed, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
-import { applyOutcome, cancelStep, startStep } from './state.ts';
+import { applyOutcome, cancelStep, memberOf, startStep } from './state.ts';
+import type { ActivatedSnapshot, Observed, State } from './types.ts';
 
 const CONFIG = { operationProfiling: { slowOpThresholdMs: 50 } };
 const UNKNOWN = { kind: 'unknown', code: 'Timeout', message: 'no answer' } as const;
@@ -38,20 +39,75 @@ test('S2 A9.1 the same when what was sent is not wanted any more, and when the c
   expect(next).toMatchObject({ kind: 'rotateCertificate', member: step.member });
 });
 
-test('S2 who says that it has what it was sent is back', () => {
+test('S2 A9.1 who says that it has what it was sent is given the same again, so that it is known what it runs with', () => {
   const { play, wanted, step, sent } = begun();
-  const read = play.reading();
-  const members = read.members.map((m) =>
-    m.name === step.member && m.facts !== null
-      ? { ...m, facts: { ...m.facts, configVersion: step.configVersion } }
-      : m,
-  );
-  const later = advance(sent, wanted, { ...read, members }, 20_000);
-  expect(later.members.find((m) => m.name === step.member)).toMatchObject({ stage: 'active', giving: null });
+  const took = tookIt(play, step);
+  const later = advance(sent, wanted, took, 20_000);
+  expect(stageOf(later, step.member)).toBe('reloading');
+  expect(plan(took, wanted, later, 20_000).act?.steps).toEqual([step]);
+  const activated = { ...activatedOf(later, step.member), configVersion: step.configVersion };
+  const done = { kind: 'done', result: { snapshot: activated } } as const;
+  const known = advance(applyOutcome(later, step, 's2', done, 21_000), wanted, took, 21_000);
+  expect(known.members.find((m) => m.name === step.member)).toMatchObject({
+    stage: 'active',
+    unanswered: [],
+  });
+});
+
+test('S15 A9.1 who took what nobody wants any more is given what is wanted, also when it does not come up with it', () => {
+  const { play, sent, step } = begun();
+  const before = desired({ generation: 3 });
+  for (const down of [false, true]) {
+    if (down) play.down.add(2);
+    const took = tookIt(play, step);
+    const later = advance(sent, before, took, 20_000);
+    expect(stageOf(later, step.member)).toBe('reloading');
+    const next = plan(took, before, later, 20_000).act?.steps[0];
+    if (next?.kind !== 'reload') throw new Error(`${next?.kind}`);
+    expect(next.member).toBe(step.member);
+    expect(next.configVersion).toBeGreaterThan(step.configVersion);
+  }
 });
 
 test('A3.1 what was refused before it was sent leaves its member as it was', () => {
   const { play, wanted, step, sent } = begun();
   const later = advance(cancelStep(sent, step, 's1'), wanted, play.reading(), 2000);
-  expect(later.members.find((m) => m.name === step.member)).toMatchObject({ stage: 'active', giving: null });
+  expect(later.members.find((m) => m.name === step.member)).toMatchObject({
+    stage: 'active',
+    unanswered: [],
+  });
 });
+
+test('A3.1 S2 what was sent before and never answered is not forgotten when something later is refused', () => {
+  const { step, sent } = begun();
+  const again = { ...step, configVersion: step.configVersion + 1 };
+  const twice = startStep(sent, again, 's2', 2000);
+  const failed = { kind: 'failed', code: 'X', message: 'no', retry: 'later' } as const;
+  for (const after of [cancelStep(twice, again, 's2'), applyOutcome(twice, again, 's2', failed, 3000)])
+    expect(memberOf(after, step.member)?.unanswered).toEqual([step.configVersion]);
+});
+
+test('S15 STK-11 before a set is initiated too: who may have taken another configuration is given the wanted one', () => {
+  const want = desired();
+  const state = advance(placed(want), want, seen(placed(want), want, ['STARTUP', 'STARTUP', 'STARTUP']), 1);
+  const step = { kind: 'publish', member: 'orders-2', configVersion: 2 } as const;
+  const sent = startStep(state, step, 's1', 2);
+  const reading = seen(sent, want, ['STARTUP', 'STARTUP', 'STARTUP']);
+  const publishes = (of: State): readonly string[] =>
+    (plan(reading, want, of, 3).act?.steps ?? []).map((s) => `${s.kind} ${'member' in s ? s.member : ''}`);
+  expect(publishes(state)).not.toContain('publish orders-2');
+  expect(publishes(sent)).toEqual(['publish orders-2']);
+  expect(publishes(cancelStep(sent, step, 's1'))).not.toContain('publish orders-2');
+});
+
+/** Its agent says that it has what it was sent. */
+function tookIt(play: Play, { member, configVersion }: { member: string; configVersion: number }): Observed {
+  const read = play.reading();
+  const members = read.members.map((m) =>
+    m.name === member && m.facts !== null ? { ...m, facts: { ...m.facts, configVersion } } : m,
+  );
+  return { ...read, members };
+}
+
+const stageOf = (state: State, member: string): string | undefined => memberOf(state, member)?.stage;
+const activatedOf = (state: State, member: string) => memberOf(state, member)?.activated as ActivatedSnapshot;

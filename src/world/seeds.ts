@@ -27,6 +27,23 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     seed: 20_751,
     showed: 'a deletion all of which was under way was called blocked by what no longer mattered',
   },
+  { seed: 401_512, showed: 'a newcomer that had just been given its vote was restarted as if it had none' },
+  {
+    seed: 501_010,
+    showed: 'a primary that was to be hidden waited for heirs that waited for their votes behind it',
+  },
+  { seed: 504_272, showed: 'members were let go that were not back from a suspension yet' },
+  {
+    seed: 509_229,
+    showed: 'who was to leave and had never joined was restarted for a new configuration, and waited for',
+  },
+  { seed: 510_288, showed: 'who was to leave when its set was suspended was missing when it came back' },
+  { seed: 512_041, showed: 'a configuration whose answer was lost stayed where it was not wanted any more' },
+  {
+    seed: 513_660,
+    showed: 'a substitute that was given up too late left after the member whose place it was to take',
+  },
+  { seed: 514_601, showed: 'a clock that went back held up a vote until it was again what it had been' },
   {
     seed: 3,
     kind: 'sharded',

@@ -1,4 +1,5 @@
 import type { Step } from '../decisions.ts';
+import { isUnanswered } from '../interpret.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf } from '../state.ts';
 import { untouched } from '../topology.ts';
@@ -26,7 +27,7 @@ export const planChangedBeforeBootstrap: Planner = (scene) => {
   );
   // S7: a set begins with one version. Binaries first, so that no member starts twice.
   const redeploy = given.filter((m) => m.deployedVersion !== version);
-  const stale = given.filter((m) => m.activated?.configHash !== goalHash(goal, m.role));
+  const stale = given.filter((m) => isUnanswered(m) || m.activated?.configHash !== goalHash(goal, m.role));
   const action = redeploy.length > 0 ? 'deploy' : 'publish';
   const todo = (redeploy.length > 0 ? redeploy : stale).filter(
     (m) => pendingOf(scene.state, m.name) === null,

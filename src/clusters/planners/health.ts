@@ -1,9 +1,8 @@
 import { formatDuration } from '../../base/units.ts';
 import type { Decision } from '../decisions.ts';
-import { isHealthy, lagOf, primaryOf, stateOf } from '../interpret.ts';
+import { isHealthy, isOut, lagOf, primaryOf, stateOf } from '../interpret.ts';
 import { isRouter, stayingMembers, wantedMembers } from '../topology.ts';
 import { noPrimary } from './bootstrap.ts';
-import { isOut } from './membership.ts';
 import { type Planner, soon, verdict, wait } from './planner.ts';
 import { lostQuorum, quorumLost } from './quorum.ts';
 

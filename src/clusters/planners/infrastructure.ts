@@ -1,6 +1,6 @@
 import { formatDuration } from '../../base/units.ts';
 import type { Decision, Reason, Step } from '../decisions.ts';
-import { initiated, isNewcomer, type MemberView, primaryOf } from '../interpret.ts';
+import { initiated, isNewcomer, isUnanswered, type MemberView, primaryOf } from '../interpret.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
@@ -142,7 +142,10 @@ export const planFirstPublish: Planner = (scene) => {
   const { goal } = scene.state;
   const first = scene.state.members.filter((m) => m.stage === 'deployed' && m.activated === null);
   const stale = newcomers(scene).filter(
-    (m) => m.activated !== null && goal !== null && m.activated.configHash !== goalHash(goal, m.role),
+    (m) =>
+      m.activated !== null &&
+      goal !== null &&
+      (isUnanswered(m) || m.activated.configHash !== goalHash(goal, m.role)),
   );
   const todo = [...first, ...stale];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;

@@ -5,6 +5,7 @@ import {
   configOf,
   isHealthy,
   isIrreplaceable,
+  isOut,
   type MemberView,
   majority,
   primaryOf,
@@ -14,15 +15,7 @@ import {
 import { LAG_LIMIT, MAX_VOTERS, SECOND_LOOK } from '../limits.ts';
 import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
-import {
-  configRow,
-  isBeingReplaced,
-  isSubstitute,
-  memberHost,
-  placeOf,
-  untouched,
-  wantedMember,
-} from '../topology.ts';
+import { configRow, isBeingReplaced, isSubstitute, memberHost, placeOf, wantedMember } from '../topology.ts';
 import type { MemberState, ReplicaSetState } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { heirOf } from './rollout.ts';
@@ -89,7 +82,12 @@ function workOn(scene: Scene, members: readonly MemberView[], config: ReplSetCon
   const substitute = members.find((v) => v.member.replacement && v.member.stage !== 'removing');
   if (moving !== null || substitute !== undefined)
     return moving ?? takePlace(scene, members, config, substitute as MemberView);
-  return adjust(scene, members, config) ?? promote(scene, members, config);
+  const adjusted = adjust(scene, members, config);
+  if (adjusted !== null && adjusted.kind !== 'handOver') return adjusted;
+  // A primary that is to lead no more hands over to somebody, and who could take over may be waiting for its vote.
+  const promoted = promote(scene, members, config);
+  const first = promoted?.kind === 'reconfig' || !hasSuccessor(members, config);
+  return first ? (promoted ?? adjusted) : (adjusted ?? promoted);
 }
 
 type Work =
@@ -160,7 +158,7 @@ function handOver(
     return wait(
       'NoElectableSecondary',
       soon(scene),
-      `${name} is primary and leaves; no caught-up member could take over`,
+      `${name} is primary and ${because === 'MemberConfigChanged' ? 'is to lead no more' : 'leaves'}; no caught-up member could take over`,
     );
   const held = backingOff(scene, 'stepDown', set.name);
   return (
@@ -286,9 +284,9 @@ function promote(scene: Scene, members: readonly MemberView[], config: ReplSetCo
   return promotion(scene, next, config, 'ScaleUp');
 }
 
-/** A6.3: in two readings. */
+/** A6.3: in two readings; the wall clock may have gone back between them. */
 const hasCaughtUp = (scene: Scene, view: MemberView, members: readonly MemberView[]): boolean =>
-  view.member.caughtUpSince !== null && view.member.caughtUpSince < scene.now && isHealthy(view, members);
+  view.member.caughtUpSince !== null && view.member.caughtUpSince !== scene.now && isHealthy(view, members);
 
 function promotion(scene: Scene, view: MemberView, config: ReplSetConfig, because: Reason): Work | null {
   const [row, wanted] = [rowOf(config, view.member), wantedMember(scene.state, scene.desired, view.member)];
@@ -396,18 +394,6 @@ function takeDown(scene: Scene, member: MemberState, because: Reason): readonly 
       kind === 'deleteRuntime' ? `take ${member.name} down` : `delete the volume of ${member.name}`,
     ),
   ];
-}
-
-/**
- * Out of the configuration as the primary has it; before the set was initiated nobody is in. A member without a snapshot
- * may still be in: it was suspended (S4).
- */
-export function isOut(scene: Pick<Scene, 'all' | 'state'>, member: MemberState): boolean {
-  const set = scene.state.replicaSets.find((r) => r.name === member.replicaSet);
-  // Routers are in no configuration: clients go to the others.
-  if (set === undefined || untouched(set)) return true;
-  const config = configOf(scene.all.filter((v) => v.member.replicaSet === member.replicaSet));
-  return config !== null && rowOf(config, member) === undefined;
 }
 
 function away(scene: Scene, member: MemberState): Decision | null {

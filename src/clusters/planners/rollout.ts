@@ -12,11 +12,14 @@ import {
   doubterOf,
   isHealthy,
   isNewcomer,
+  isOut,
+  isUnanswered,
   lagOf,
   type MemberView,
   primaryOf,
   runsItsSnapshot,
   stateOf,
+  takesOver,
 } from '../interpret.ts';
 import { LAG_LIMIT } from '../limits.ts';
 import { goalHash, restartToken } from '../snapshotInputs.ts';
@@ -108,15 +111,19 @@ export function needOf(scene: Scene, member: MemberState): Need {
   if (member.activated === null || member.stage === 'planned' || member.stage === 'imported') return null;
   const view = scene.all.find((v) => v.member.name === member.name);
   if (view !== undefined && isNewcomer(view, scene.all)) return null;
-  // Nobody is taken down for something it will not live to see (A13.3).
+  // Nobody is taken down for something it will not live to see (A13.3, A6.4).
   if (isBeingReplaced(scene.state, member)) return null;
+  if (member.stage === 'removing' && isOut(scene, member)) return null;
   if (member.deployedVersion !== null && member.deployedVersion !== scene.desired.version) return 'upgrade';
   if (lacksSnapshot(scene.state, member)) return 'reload';
   return certificateNeed(scene.state, scene.observed, member, scene.now) === null ? null : 'certificate';
 }
 
-/** It runs with another snapshot than it is to have, or was asked to restart. */
-export function lacksSnapshot(state: State, member: MemberState): boolean {
+/** It runs with another snapshot than it is to have, or nobody knows with which, or it was asked to restart. */
+export const lacksSnapshot = (state: State, member: MemberState): boolean =>
+  member.activated !== null && (isUnanswered(member) || isStale(state, member));
+
+function isStale(state: State, member: MemberState): boolean {
   const { activated } = member;
   if (activated === null) return false;
   const stale = state.goal !== null && activated.configHash !== goalHash(state.goal, member.role);
@@ -142,11 +149,12 @@ function unreported(scene: Scene, needy: readonly MemberView[]): Decision {
   return wait('AgentNotConnected', soon(scene), `${who} gets its change when its agent reports it`);
 }
 
-/** A member that is down or coming back because of us. */
-export const isUnderWay = (scene: Scene, member: MemberState): boolean =>
+/** A member that is down or coming back because of us, or about to go. */
+export const isUnderWay = ({ all, state }: Scene, member: MemberState): boolean =>
   member.stage === 'reloading' ||
   member.stage === 'upgrading' ||
-  pendingOf(scene.state, member.name)?.action === 'upgrade';
+  pendingOf(state, member.name)?.action === 'upgrade' ||
+  all.some((v) => v.member === member && takesOver(v, all));
 
 /** Known to be down: its agent says that nothing runs or answers. An unknown member is not touched. */
 export const isDown = (view: MemberView): boolean =>
@@ -182,12 +190,16 @@ function continueWith(
       return [refusal(scene, set, members) ?? stepFor(scene, set, view, members)];
   }
   // Nobody knows whether it has what it was sent: it is sent something again before anybody else is touched (S2).
-  const unheard = (view.facts?.configVersion ?? 0) < (member.giving ?? 0);
   const need = needOf(scene, member);
-  if (unheard && view.facts !== null && !isDown(view) && (need === null || need === 'certificate'))
+  if (isUnanswered(member) && view.facts !== null && need !== 'upgrade' && !isStale(scene.state, member)) {
+    // What it was sent is not wanted any more. Where it has not taken it, what it runs is, and it need not restart.
+    const unheard = view.facts.configVersion <= (member.activated?.configVersion ?? 0) && !isDown(view);
     return [
-      takesOnline(scene.state, view) ? rotateOnline(scene, view, members) : give(scene, view, 'certificate'),
+      unheard && takesOnline(scene.state, view)
+        ? rotateOnline(scene, view, members)
+        : give(scene, view, 'certificate'),
     ];
+  }
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = need !== 'certificate' || isDown(view);
   // A8.2: one that is coming back gets its binary when its group's turn has come; one that does not may need it for that.

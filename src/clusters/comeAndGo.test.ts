@@ -1,0 +1,219 @@
+/** Members that come and go while something else happens: what the deterministic world found. */
+import { expect, test } from 'vitest';
+import { disruptionsOf } from './disruption.ts';
+import type { ConfigMember } from './facts.ts';
+import { desired, ref, requested } from './fixtures.ts';
+import { guard } from './guard.ts';
+import { advance } from './learn.ts';
+import { plan } from './plan.ts';
+import { Play } from './play.ts';
+import { applyOutcome, cancelStep, memberOf, startStep, withMember } from './state.ts';
+import { memberHost } from './topology.ts';
+import type { State } from './types.ts';
+
+const hidden = { votes: 1, priority: 0, hidden: true, secondaryDelaySecs: 0, tags: {} } as const;
+const stageOf = (state: State, name: string): string | undefined => memberOf(state, name)?.stage;
+const without = (play: Play, ...indexes: number[]): void => {
+  const members = play.config.members.filter((row) => !indexes.includes(row._id));
+  play.config = { ...play.config, version: play.config.version + 1, members };
+};
+const withRow = (play: Play, index: number, change: Partial<ConfigMember>): void => {
+  const members = play.config.members.map((row) => (row._id === index ? { ...row, ...change } : row));
+  play.config = { ...play.config, version: play.config.version + 1, members };
+};
+
+test('L1 A6.3 A6.2 an only member that is to be hidden waits until those who could lead have their votes', () => {
+  const play = new Play(desired({}, 1));
+  play.desired = desired({ members: [hidden, ...desired({}, 2).members], generation: 2 });
+  const lines = play.toTheEnd().filter((line) => !line.startsWith('wait'));
+  expect(lines.at(-1)).toBe('converged');
+  const votes = lines.findIndex((line) => line.startsWith('orders-2 gets its vote'));
+  const handsOver = lines.indexOf('stepDown orders-0');
+  expect(votes).toBeGreaterThan(-1);
+  expect(handsOver).toBeGreaterThan(votes);
+});
+
+test('L3 a primary that is to lead no more and one that leaves are told apart', () => {
+  const play = new Play(desired());
+  const wait = (): string | undefined =>
+    plan(play.reading(), play.desired, advance(play.state, play.desired, play.reading(), 1), 1).waits.find(
+      (w) => w.on === 'NoElectableSecondary',
+    )?.detail;
+  play.states = ['PRIMARY', 'SECONDARY', 'SECONDARY'];
+  for (const index of [1, 2]) withRow(play, index, { priority: 0, hidden: true });
+  play.desired = desired({ members: [hidden, hidden, hidden], generation: 2 });
+  expect(wait()).toBe('orders-0 is primary and is to lead no more; no caught-up member could take over');
+});
+
+test('S1 L1 A14.2 who is to leave and has not left yet sleeps and comes back with the others, and leaves then', () => {
+  const play = new Play(desired());
+  play.desired = desired({ generation: 2 }, 1);
+  play.crash(2);
+  play.crash(1);
+  play.pass();
+  expect(stageOf(play.state, 'orders-2')).toBe('removing');
+  play.crash(2, false);
+  play.crash(1, false);
+  play.desired = { ...play.desired, suspend: true, generation: 3 };
+  play.toTheEnd();
+  expect(play.state.members.map((m) => [m.stage, m.serviceId])).toEqual(
+    [0, 1, 2].map(() => ['planned', null]),
+  );
+  play.desired = { ...play.desired, suspend: false, generation: 4 };
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  expect(play.state.members.map((m) => m.name)).toEqual(['orders-0']);
+});
+
+test('A6.4 who is out of its set when all go to sleep does not come back', () => {
+  const play = new Play(desired());
+  play.state = withMember(play.state, 'orders-2', { stage: 'removing' });
+  without(play, 2);
+  const asleep = advance(play.state, desired({ suspend: true, generation: 2 }, 2), play.reading(), 1);
+  expect(stageOf(asleep, 'orders-2')).toBe('removing');
+});
+
+test('S1 A6.4 nobody is let go while some are not back from a suspension that ended half way', () => {
+  const play = new Play(desired());
+  play.state = withMember(play.state, 'orders-1', { stage: 'deployed', activated: null });
+  const state = advance(play.state, desired({ generation: 2 }, 1), play.reading(), 1);
+  expect(state.members.filter((m) => m.stage === 'removing')).toEqual([]);
+});
+
+test('S1 S2 who was taken out of the set by hand comes back like a new one', () => {
+  const play = new Play(desired());
+  without(play, 2);
+  const o = play.reading();
+  const members = o.members.map((m) =>
+    m.name === 'orders-2' && m.facts?.database?.kind === 'reachable'
+      ? {
+          ...m,
+          facts: {
+            ...m.facts,
+            database: { ...m.facts.database, initiated: true, state: 'REMOVED' as const },
+          },
+        }
+      : m,
+  );
+  const reading = { ...o, members };
+  const state = advance(play.state, play.desired, reading, 1);
+  expect(stageOf(state, 'orders-2')).toBe('healthy');
+  expect(plan(reading, play.desired, state, 1).act?.detail).toBe('orders-2 join without vote and priority');
+  // Its own word alone, or the primary's alone, may be from before it joined.
+  const full = {
+    ...play.config,
+    members: [...play.config.members, { _id: 2, host: 'db3:27017', votes: 1, priority: 1 }],
+  };
+  const known = members.map((m) =>
+    m.facts?.database?.kind === 'reachable'
+      ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, config: full as typeof play.config } } }
+      : m,
+  );
+  expect(stageOf(advance(play.state, play.desired, { ...o, members: known }, 1), 'orders-2')).toBe('active');
+  expect(stageOf(advance(play.state, play.desired, o, 1), 'orders-2')).toBe('active');
+});
+
+test('A13.7 S1 a substitute that was given up too late, when the old one is out, takes the place after all', () => {
+  const play = new Play(desired());
+  play.requests = [requested({ type: 'Replace', ...ref, member: 'orders-0' })];
+  for (let pass = 0; pass < 40 && !play.config.members.some((row) => row._id === 3); pass++) play.pass();
+  play.state = withMember(play.state, 'orders-3', { stage: 'removing' });
+  without(play, 0);
+  play.vote();
+  const state = advance(play.state, play.desired, play.reading(), 99_000);
+  expect(stageOf(state, 'orders-3')).toBe('syncing');
+  expect(state.retired?.map((m) => m.name)).toEqual(['orders-0']);
+});
+
+test('S1 S2 who has been sent its vote is a voter for everybody, before any reading shows it', () => {
+  const play = new Play(desired());
+  play.state = withMember(play.state, 'orders-2', { stage: 'syncing' });
+  withRow(play, 2, { votes: 0, priority: 0 });
+  const changed = desired({ mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } }, generation: 2 });
+  const members = play.config.members.map((row) => ({ ...row, votes: 1 as const, priority: 1 }));
+  const step = {
+    kind: 'reconfig',
+    replicaSet: 'orders',
+    via: 'orders-0',
+    config: { ...play.config, members },
+    change: '',
+  } as const;
+  const publish = { kind: 'publish', member: 'orders-2', configVersion: 2 } as const;
+  const first = (state: State): string | undefined => {
+    const learnt = advance(state, changed, play.reading(), 1);
+    return plan(play.reading(), changed, learnt, 1).act?.steps[0]?.kind;
+  };
+  const sent = startStep(play.state, step, 's1', 0);
+  expect(first(play.state)).toBe('publish');
+  expect(guard(publish, play.reading(), changed, play.state, 1)).toBeNull();
+  expect(first(sent)).not.toBe('publish');
+  expect(guard(publish, play.reading(), changed, sent, 1)).toMatchObject({ reason: 'OperationPending' });
+  // What was not sent, or refused, leaves it a newcomer.
+  const refused = { kind: 'failed', code: 'X', message: 'no', retry: 'later' } as const;
+  for (const after of [cancelStep(sent, step, 's1'), applyOutcome(sent, step, 's1', refused, 1)])
+    expect(memberOf(after, 'orders-2')?.voteSent).toBe(false);
+});
+
+test('S2 nobody else is touched while a voter has not taken over what it was given', () => {
+  const play = new Play(desired({ mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } } }));
+  const want = desired({ generation: 2 });
+  const state = advance(play.state, want, play.reading(), 1);
+  const o = play.reading();
+  const given = { ...state.members[2]!.activated!, configVersion: 9 };
+  const before = withMember(state, 'orders-2', { activated: given });
+  const reading = {
+    ...o,
+    members: o.members.map((m) =>
+      m.name === 'orders-2' ? { ...m, facts: { ...m.facts!, configVersion: 1 } } : m,
+    ),
+  };
+  const reload = { kind: 'reload', member: 'orders-1', configVersion: 2 } as const;
+  expect(guard(reload, o, want, state, 1)).toBeNull();
+  expect(guard(reload, reading, want, before, 1)).toMatchObject({ reason: 'OperationPending' });
+  expect(plan(reading, want, before, 1).act?.steps ?? []).not.toContainEqual(
+    expect.objectContaining({ member: 'orders-1' }),
+  );
+});
+
+test('A6.4 L1 who never joined and is to leave is not restarted for a configuration it will not live to see', () => {
+  const play = new Play(desired());
+  play.state = withMember(play.state, 'orders-2', { stage: 'removing' });
+  without(play, 2);
+  const changed = desired(
+    { mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } }, generation: 2 },
+    2,
+  );
+  const state = advance(play.state, changed, play.reading(), 1);
+  const steps = plan(play.reading(), changed, state, 1).act?.steps ?? [];
+  expect(steps).not.toContainEqual(expect.objectContaining({ kind: 'reload', member: 'orders-2' }));
+});
+
+test('A6.4 L1 S13 who is down is let go without a grant: its vote serves nobody', () => {
+  const asked = (down: boolean): readonly string[] => {
+    const play = new Play(desired({}, 5));
+    if (down) play.crash(4);
+    const members = play.config.members.filter((row) => row._id !== 4);
+    const step = {
+      kind: 'reconfig',
+      replicaSet: 'orders',
+      via: 'orders-0',
+      config: { ...play.config, members },
+      change: '',
+    } as const;
+    return disruptionsOf(step, play.state, play.reading(), play.desired).map((d) => d.member);
+  };
+  expect(asked(false)).toEqual(['orders-4']);
+  expect(asked(true)).toEqual([]);
+});
+
+test('A6.3 a newcomer gets its vote also when the clock has gone back since it was first seen caught up', () => {
+  const play = new Play(desired());
+  play.state = withMember(play.state, 'orders-2', { stage: 'syncing', caughtUpSince: 900_000 });
+  withRow(play, 2, { votes: 0, priority: 0 });
+  const at = (now: number): string | undefined => {
+    const state = advance(play.state, play.desired, play.reading(), now);
+    return plan(play.reading(), play.desired, state, now).act?.detail;
+  };
+  expect(memberHost(play.state.members[2]!)).toBe('db3:27017');
+  expect(at(900_000)).toBeUndefined();
+  expect(at(200_000)).toContain('orders-2 gets its vote');
+});
