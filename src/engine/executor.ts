@@ -179,6 +179,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     this.#note(pass, plan.converged);
     const ready = (plan.act?.steps ?? []).filter((step) => this.#heldUntil(pass, step) <= now);
     await this.#gatekeeper.giveBack(pass.uid, subject, observed, ready);
+    const changed = ready.length === 0 ? null : await this.#latest(pass);
+    if (changed !== null) return changed;
     const passed = await this.#gatekeeper.pass(pass.memory, subject, observed, ready);
     if (ready.length > 0 && passed.steps.length === 0)
       return this.#rest(pass, subject, observed, waiting(plan, passed.waits));
@@ -190,7 +192,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
         pass.memory.rest = { object, state, basis, until: this.#steady() + REST_LIMIT };
       return result;
     }
-    const latest = await this.#latest(pass);
+    // Asking took a while.
+    const latest = passed.grants.size === 0 ? null : await this.#latest(pass);
     if (latest !== null) return latest;
     const told = passed.waits.length === 0 ? plan : { ...plan, waits: [...plan.waits, ...passed.waits] };
     const report = provider.report(subject, observed, told, pass.memory.status, now);

@@ -36,8 +36,10 @@ async function scene(
   const desk = new Desk(new Fleet({ nodes, replicaSets: [{ ...set, interruption: false }] }));
   const held = new Set<string>();
   const released: string[] = [];
+  const asked: string[] = [];
   const gate: Gate = {
     acquire: async (ask) => {
+      asked.push(ask.id);
       const admission = admitMember(desk, ask, clock.now());
       held.add(ask.id);
       return admission;
@@ -83,7 +85,7 @@ async function scene(
   await engine.open();
   await settle();
   const opened = (): readonly string[] => world.effects.filter((e) => e.kind === 'open').map((e) => e.box);
-  return { clock, store, engine, executor, desk, held, released, down, opened, metrics };
+  return { clock, store, engine, executor, desk, held, asked, released, down, opened, metrics, world };
 }
 
 test('S2 C3.2 a grant is kept while its work is under way; the next member waits for it, and nothing is held at the end', async () => {
@@ -173,4 +175,27 @@ test('S2 L1 of steps that are due together, who waits at the gate holds up no ot
   await clock.advance(20 * SECOND);
   expect(opened()).toEqual(['x', 'z', 'y']);
   await engine.close();
+});
+
+test('S13 S11 nothing is asked for what is not wanted any more, and nothing done that stopped being wanted while it was asked', async () => {
+  for (const when of ['before', 'while'] as const) {
+    const key = { kind: 'Toy', namespace: 'default', name: 'a' };
+    let changes = 0;
+    const takeBack = async (): Promise<void> => {
+      if (changes > 0 || ![...made.world.made].includes('x')) return;
+      changes++;
+      await made.store.update(key, { spec: { boxes: [] } });
+    };
+    const made = await scene({ observe: () => (when === 'before' ? takeBack() : undefined) }, LONG, (box) => {
+      if (when === 'while') void takeBack();
+      return [box];
+    });
+    const { clock, store, engine, opened, asked } = made;
+    await createToy(store, 'a', ['x']);
+    await clock.advance(20 * SECOND);
+    expect(changes, when).toBe(1);
+    expect(opened(), when).toEqual([]);
+    expect(asked, when).toEqual(when === 'before' ? [] : ['uid-1/x']);
+    await engine.close();
+  }
 });

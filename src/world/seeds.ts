@@ -44,6 +44,7 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed: 'a substitute that was given up too late left after the member whose place it was to take',
   },
   { seed: 514_601, showed: 'a clock that went back held up a vote until it was again what it had been' },
+  { seed: 800_607, showed: 'a suspension that had just been taken back was granted its outage' },
   {
     seed: 3,
     kind: 'sharded',
