@@ -214,7 +214,7 @@ function guardReconfig(
   const primary = primaryOf(members);
   if (primary !== null && !step.config.members.some((r) => r.host === memberHost(primary.member)))
     return no('NotSecondary', `${primary.member.name} is primary: it hands over first (S3)`);
-  const safe = healthyMajorities(members, config.members, step.config.members);
+  const safe = healthyMajorities(state, members, config.members, step.config.members);
   return safe ? null : no('WouldLoseMajority', 'no healthy majority before or after the change');
 }
 

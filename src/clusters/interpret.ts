@@ -63,6 +63,18 @@ export function takesOver(view: MemberView, all: readonly MemberView[]): boolean
 export const hasEnded = ({ facts }: MemberView): boolean =>
   facts !== null && (facts.process.kind === 'exited' || facts.process.kind === 'absent');
 
+/**
+ * S2: it was given a change, or may have been, and still runs without it: it goes down any moment, however well it looks.
+ * Who is down already, or unknown, is counted on by nobody anyway.
+ */
+export function isAboutToRestart({ member, facts, database }: MemberView, state: State): boolean {
+  if (state.pending.some((p) => p.member === member.name && p.action === 'upgrade')) return true;
+  if (facts === null || database === null) return false;
+  if (member.stage === 'upgrading') return database.binaryVersion !== member.deployedVersion;
+  const behind = facts.configVersion < (member.activated?.configVersion ?? 0);
+  return member.stage === 'reloading' && (behind || isUnanswered(member));
+}
+
 /** State as the member itself gives it; null when unknown. */
 export const stateOf = (view: MemberView): MemberStateName | null => view.database?.state ?? null;
 

@@ -7,6 +7,7 @@ import {
   configRowOf,
   doubterOf,
   initiated,
+  isAboutToRestart,
   isHealthy,
   isOut,
   isUnanswered,
@@ -266,7 +267,7 @@ function learnMembership(state: State, desired: Desired, observed: Observed): St
   // A13.6: a change of scale waits for the end of a replacement.
   if (state.operation?.work.kind === 'Replace') return state;
   if (state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing')) return state;
-  return groupsOf(desired).reduce(learnGroup, state);
+  return groupsOf(desired).reduce((next, group) => learnGroup(next, group, observed), state);
 }
 
 /**
@@ -285,7 +286,7 @@ function stayForNow(state: State, observed: Observed): State {
   return { ...state, members: state.members.map((m) => (stays(m) ? staying(m) : m)) };
 }
 
-function learnGroup(state: State, group: Group): State {
+function learnGroup(state: State, group: Group, observed: Observed): State {
   const staying = state.members.filter((m) => m.stage !== 'removing' && m.replicaSet === group.name);
   const missing = group.component.members.length - staying.length;
   if (missing > 0) return withNewMembers(state, group, missing);
@@ -296,11 +297,17 @@ function learnGroup(state: State, group: Group): State {
     m.activated !== null && pendingOf(state, m.name)?.action !== 'deleteRuntime';
   const runs = state.phase === 'running' && staying.every(isThere);
   if (!runs && set !== undefined && !untouched(set)) return state;
+  // S2: what was begun with a member is seen to its end first, or another one would be taken down beside it.
+  const all = views(state, observed);
+  const busy = new Set(
+    all.filter((v) => isHealthy(v, all) && isAboutToRestart(v, state)).map((v) => v.member.name),
+  );
   const surplus = new Set(
     [...staying]
       .sort((a, b) => placeOf(b) - placeOf(a))
       .slice(0, -missing || 0)
-      .map((m) => m.name),
+      .map((m) => m.name)
+      .filter((name) => !busy.has(name)),
   );
   if (surplus.size === 0) return state;
   return {

@@ -22,10 +22,13 @@ export class People {
   readonly wishes: { readonly at: number; readonly cluster: string; readonly what: string }[] = [];
   readonly #world: World;
   readonly #secrets: WorldSecrets;
+  readonly #changed: () => void;
   #passwords = 0;
 
-  constructor(world: World) {
+  /** `changed`: called whenever something that was wanted is in the store. */
+  constructor(world: World, changed: () => void) {
     this.#world = world;
+    this.#changed = changed;
     this.#secrets = new WorldSecrets(world.people, world.installation.makes);
   }
 
@@ -182,6 +185,7 @@ export class People {
     act().then(
       () => {
         this.wishes.push({ at: timeline.now, cluster, what });
+        this.#changed();
         this.#world.tell('people', `${what} ${cluster}`);
       },
       (failure: unknown) =>

@@ -114,7 +114,8 @@ class Run {
     };
     const world = new World({ seed, hosts, planes, mutation, weather });
     const clients = new Map(scenario.clusters.map(({ name }) => [name, new Client(world, name)]));
-    const people = new People(world);
+    // What is taken back at once was wanted all the same.
+    const people = new People(world, () => this.#noteWishes());
     this.stage = {
       world,
       scenario,

@@ -95,4 +95,15 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     seed: 401_536,
     showed: 'a restart that began while the only member was unwell held up those to be added',
   },
+  {
+    seed: 700_405,
+    kind: 'maintained',
+    showed:
+      'a member that was being restarted and became one too many was forgotten, and another went down too',
+  },
+  {
+    seed: 701_353,
+    kind: 'maintained',
+    showed: 'a primary that was not to be one any more waited for an heir, and its heirs for their votes',
+  },
 ];

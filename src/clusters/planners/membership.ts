@@ -3,6 +3,7 @@ import type { Decision, Reason, Step } from '../decisions.ts';
 import type { ConfigMember, ReplSetConfig } from '../facts.ts';
 import {
   configOf,
+  isAboutToRestart,
   isHealthy,
   isIrreplaceable,
   isOut,
@@ -16,7 +17,7 @@ import { LAG_LIMIT, MAX_VOTERS, SECOND_LOOK } from '../limits.ts';
 import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
 import { configRow, isBeingReplaced, isSubstitute, memberHost, placeOf, wantedMember } from '../topology.ts';
-import type { MemberState, ReplicaSetState } from '../types.ts';
+import type { MemberState, ReplicaSetState, State } from '../types.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { heirOf } from './rollout.ts';
 
@@ -72,19 +73,22 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
 
 function workOn(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   // Who is there stays (A13.6), and has what it should have: an operation may wait for a vote that somebody took away.
-  if (holdsMembership(scene.state)) return adjust(scene, members, config) ?? promote(scene, members, config);
-  const going = leave(members, config);
-  // Who stays may first have to be given what makes one of them a successor.
-  const before =
-    going?.kind === 'handOver' && !hasSuccessor(members, config) ? adjust(scene, members, config) : null;
-  if (before?.kind === 'reconfig') return before;
-  const moving = going ?? join(scene, members, config);
+  if (holdsMembership(scene.state)) return settle(scene, members, config);
+  const moving = leave(scene.state, members, config) ?? join(scene, members, config);
   const substitute = members.find((v) => v.member.replacement && v.member.stage !== 'removing');
-  if (moving !== null || substitute !== undefined)
-    return moving ?? takePlace(scene, members, config, substitute as MemberView);
+  if (moving === null && substitute === undefined) return settle(scene, members, config);
+  // Who stays may first have to be given what makes one of them a successor.
+  if (moving?.kind === 'handOver' && !hasSuccessor(members, config)) {
+    const ways = [adjust, join, promote].map((way) => way(scene, members, config));
+    return ways.find((way) => way?.kind === 'reconfig') ?? moving;
+  }
+  return moving ?? takePlace(scene, members, config, substitute as MemberView);
+}
+
+/** Everybody gets what the spec says. Before a primary hands over those who are to vote do: one could take over, others stay. */
+function settle(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   const adjusted = adjust(scene, members, config);
-  if (adjusted !== null && adjusted.kind !== 'handOver') return adjusted;
-  // A primary that is to lead no more hands over to somebody, and who could take over may be waiting for its vote.
+  if (adjusted?.kind === 'reconfig') return adjusted;
   const promoted = promote(scene, members, config);
   const first = promoted?.kind === 'reconfig' || !hasSuccessor(members, config);
   return first ? (promoted ?? adjusted) : (adjusted ?? promoted);
@@ -113,12 +117,12 @@ const votes = (before: ReplSetConfig, after: readonly ConfigMember[]): string =>
 // ── leave ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Highest place first; one that is down goes before it where the set could not do without those that are well. */
-function leave(members: readonly MemberView[], config: ReplSetConfig): TakenOut | null {
+function leave(state: State, members: readonly MemberView[], config: ReplSetConfig): TakenOut | null {
   const leaving = members
     .filter((v) => v.member.stage === 'removing' && rowOf(config, v.member) !== undefined)
     .sort((a, b) => placeOf(b.member) - placeOf(a.member))
     .map((v) => takenOut(v, config, v.member.replacement?.because ?? 'ScaleDown'));
-  const isSafe = (work: TakenOut): boolean => healthyMajorities(members, config.members, work.members);
+  const isSafe = (work: TakenOut): boolean => healthyMajorities(state, members, config.members, work.members);
   return leaving.find(isSafe) ?? leaving[0] ?? null;
 }
 
@@ -339,15 +343,21 @@ function takePlace(
 
 /** A6.4: a majority of the old and of the new voters is healthy, else the set could not go on after the change. */
 export function healthyMajorities(
+  state: State,
   members: readonly MemberView[],
   before: readonly ConfigMember[],
   after: readonly ConfigMember[],
 ): boolean {
-  const healthy = new Set(members.filter((v) => isHealthy(v, members)).map((v) => memberHost(v.member)));
+  const healthy = new Set(
+    members.filter((v) => isCountedOn(v, members, state)).map((v) => memberHost(v.member)),
+  );
   const enough = (rows: readonly ConfigMember[]): boolean =>
     rows.filter((r) => r.votes === 1 && healthy.has(r.host)).length >= majority(votersOf(rows));
   return enough(before) && enough(after);
 }
+
+const isCountedOn = (view: MemberView, members: readonly MemberView[], state: State): boolean =>
+  isHealthy(view, members) && !isAboutToRestart(view, state);
 
 function majorities(
   scene: Scene,
@@ -355,8 +365,8 @@ function majorities(
   config: ReplSetConfig,
   after: readonly ConfigMember[],
 ): Decision | null {
-  if (healthyMajorities(members, config.members, after)) return null;
-  const sick = members.filter((v) => !isHealthy(v, members)).map((v) => v.member.name);
+  if (healthyMajorities(scene.state, members, config.members, after)) return null;
+  const sick = members.filter((v) => !isCountedOn(v, members, scene.state)).map((v) => v.member.name);
   return wait(
     'WouldLoseMajority',
     soon(scene),

@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { desired } from './fixtures.ts';
+import { guard } from './guard.ts';
+import { advance } from './learn.ts';
+import { plan } from './plan.ts';
+import { Play } from './play.ts';
+import type { DesiredMember, Observed } from './types.ts';
+
+/** The reading of a moment at which a member still runs with what it had before. */
+function stillAsBefore(o: Observed, name: string): Observed {
+  const before = (m: Observed['members'][number]) =>
+    m.name === name && m.facts !== null ? { ...m, facts: { ...m.facts, configVersion: 1 } } : m;
+  return { ...o, members: o.members.map(before) };
+}
+
+test('S2 A6.4 a member that is being restarted when it becomes one too many is seen to its end before it leaves', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { a: 1 }, generation: 2 });
+  expect(play.pass()).toBe('reload orders-2');
+  // It is told, still quiesces and looks as healthy as ever.
+  const o = stillAsBefore(play.reading(), 'orders-2');
+  const fewer = desired({ mongodConfig: { a: 1 }, interruption: true, generation: 3 }, 1);
+  const state = advance(play.state, fewer, o, play.now + 1);
+  expect(state.members.map((m) => m.stage)).toEqual(['active', 'removing', 'reloading']);
+  const reload = { kind: 'reload', member: 'orders-1', configVersion: 2 } as const;
+  expect(guard(reload, o, fewer, state, play.now + 1)?.reason).toBe('OperationPending');
+  expect(plan(o, fewer, state, play.now + 1).act).toBeNull();
+  play.desired = fewer;
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  expect(play.config.members).toHaveLength(1);
+});
+
+test('A6.4 one that is down with its change, or unknown, may leave at once', () => {
+  for (const goes of [(p: Play) => p.crash(2), (p: Play) => p.lose('db3')]) {
+    const play = new Play(desired());
+    play.desired = desired({ mongodConfig: { a: 1 }, generation: 2 });
+    play.pass();
+    goes(play);
+    play.desired = desired({ mongodConfig: { a: 1 }, generation: 3 }, 1);
+    expect(play.pass()).toBe('orders-2 leaves: votes 3 → 2, majority 2 → 2');
+  }
+});
+
+test('S1 A6.4 a member that goes down any moment is no part of a majority that is to be left', () => {
+  const play = new Play(desired());
+  play.desired = desired({ mongodConfig: { a: 1 }, generation: 2 });
+  play.pass();
+  play.desired = desired({ mongodConfig: { a: 1 }, generation: 3 }, 2);
+  const o = stillAsBefore(play.reading(), 'orders-2');
+  const state = advance(play.state, play.desired, o, play.now + 1);
+  const config = { ...play.config, version: 2, members: play.config.members.filter((r) => r._id !== 1) };
+  const step = { kind: 'reconfig', replicaSet: 'orders', via: 'orders-0', config, change: '' } as const;
+  expect(guard(step, o, play.desired, state, play.now + 1)?.reason).toBe('WouldLoseMajority');
+});
+
+test('S3 L1 a primary that is not to be one any more waits with its hand-over for those who get their votes first', () => {
+  const play = new Play(desired({}, 1));
+  const [first, ...rest] = desired().members as [DesiredMember, DesiredMember, DesiredMember];
+  play.desired = desired({ members: [{ ...first, priority: 0 }, ...rest], generation: 2 });
+  expect(play.toTheEnd().filter((line) => /vote|stepDown|settings|converged/.test(line))).toEqual([
+    'orders-1, orders-2 join without vote and priority',
+    'orders-1 gets its vote: votes 1 → 2, majority 1 → 2',
+    'orders-2 gets its vote: votes 2 → 3, majority 2 → 2',
+    'stepDown orders-0',
+    'settings of orders-0',
+    'converged',
+  ]);
+});
