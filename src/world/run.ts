@@ -322,10 +322,13 @@ class Run {
     const { timeline, narrator, installation } = this.#world;
     await timeline.run(Math.max(timeline.now, this.#settledAt()), going);
     const [effects, journal, shown] = [this.#effects, installation.disk.journal.size, this.#shown()];
+    // What is blocked is still tried again, with growing waits, and not called blocked while it is.
+    const trying = (): boolean =>
+      objectsOf(this.#world, 'MongoDB').some((object) => blockOf(object) !== null);
+    const tried = trying();
     await timeline.run(timeline.now + quietOf(this.stage.scenario.seed), going);
     if (!going()) return;
-    const trying = objectsOf(this.#world, 'MongoDB').some((object) => blockOf(object) !== null);
-    if (trying) return; // what is blocked is still tried again, with growing waits
+    if (tried || trying()) return;
     if (this.#effects !== effects)
       narrator.fail('L2', `${this.#effects - effects} effects after everything had settled`);
     if (installation.disk.journal.size !== journal)

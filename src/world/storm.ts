@@ -110,7 +110,12 @@ export class Storm implements Weather {
     const millis = this.#happens(operationSlow) ? this.#rng.below(60 * SECOND) : 20 + this.#rng.below(300);
     if (this.#happens(operationForgotten)) {
       // What runs is not forgotten; its outcome may be, with the disk's last writes.
-      this.#world.timeline.after(millis + 1, () => machine.disk.operations.delete(operation.id));
+      const forget = (): void => {
+        if (machine.disk.operations.get(operation.id)?.facts.kind !== 'running')
+          machine.disk.operations.delete(operation.id);
+        else this.#world.timeline.after(SECOND, forget);
+      };
+      this.#world.timeline.after(millis + 1, forget);
     }
     const fails = this.#happens(operationFails)
       ? { code: 'OperationFailed', message: 'the machine said no' }
