@@ -1,5 +1,6 @@
 /** When a block is the truth: each reason with what must really be the case for it. */
 import type { StoredObject } from '../engine/ports.ts';
+import { seriesOf } from '../model/index.ts';
 import type { Stage } from './stage.ts';
 import { membersWantedIn, partsOf, routersOf, specOf } from './truth.ts';
 
@@ -32,6 +33,8 @@ const EXCUSES: Readonly<Record<string, Excuse>> = {
   PortTaken: lostItsPort,
   NoExecutables: (stage, object) =>
     stage.scenario.hosts.some(({ versions }) => !versions.includes(specOf(object).version ?? '')),
+  // What was taken back after it had run.
+  VersionStep: ranNewer,
   SnapshotRejected: (stage, object) => wished(stage, object, 'config', 'routerConfig'),
   // One member cannot be restarted without an interruption that the spec does not allow.
   WouldInterrupt: (_, object) => hasLoner(object) && !interruptionAllowed(object),
@@ -40,6 +43,16 @@ const EXCUSES: Readonly<Record<string, Excuse>> = {
 /** Whether this block tells the truth about the world. */
 export const excused = (stage: Stage, object: StoredObject, reason: string): boolean =>
   EXCUSES[reason]?.(stage, object) ?? false;
+
+/** A newer series than the one that is wanted has run on a volume of this cluster. */
+function ranNewer({ world }: Stage, object: StoredObject): boolean {
+  const wanted = Number(seriesOf(specOf(object).version ?? '') ?? Number.POSITIVE_INFINITY);
+  return [...world.machines.values()].some(({ disk }) =>
+    [...disk.volumes.values()].some(
+      ({ owner, newestRun }) => owner?.clusterUid === object.metadata.uid && Number(newestRun ?? 0) > wanted,
+    ),
+  );
+}
 
 /** A volume of ours lies on a machine without its runtime, beside a service of somebody else. */
 function lostItsPort({ world, scenario }: Stage, object: StoredObject): boolean {

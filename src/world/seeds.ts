@@ -45,6 +45,7 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   },
   { seed: 514_601, showed: 'a clock that went back held up a vote until it was again what it had been' },
   { seed: 800_607, showed: 'a suspension that had just been taken back was granted its outage' },
+  { seed: 802_077, showed: 'a version that was taken back after it had run was told to be put back' },
   {
     seed: 3,
     kind: 'sharded',

@@ -452,7 +452,9 @@ function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Deci
       'VersionStep',
       'spec',
       detail,
-      'go one major at a time, upwards; put spec.version back meanwhile',
+      step === 'down'
+        ? `set spec.version to ${from} again: no older binary opens data that ${seriesOf(from)} has run on`
+        : 'go one major at a time, upwards; put spec.version back meanwhile',
     );
   }
   if (primary === null && fcv === null)
