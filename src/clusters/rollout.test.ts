@@ -211,6 +211,9 @@ test('S7 A8.4 a runtime that is made anew on a volume is no way round it', () =>
   back(play);
   const { act, blocks } = plan(play.reading(), play.desired, play.state, play.now);
   expect(act).toBeNull();
+  expect(blocks.map((b) => b.fix)).toContain(
+    'set spec.version to 8.0.32-14 again: no older binary opens data that 8.0 has run on',
+  );
   expect(blocks.map((b) => `${b.by}: ${b.detail}`)).toContain(
     'VersionStep: orders-2 is to run 7.0.43-23, and 8.0 has run on its data',
   );
