@@ -296,6 +296,7 @@ test('A14.2 a stopped member stops, keeps its volume, and the runtime goes witho
     clusterUid: 'uid-1',
   });
   expect(member.facts()).toBeNull();
+  await expect(member.publish({ configVersion: 6 })).rejects.toMatchObject({ code: 'ServiceNotFound' });
   expect((await bench.agents.services('host-a')).map((one) => [one.kind, one.id])).toEqual([
     ['volume', member.volumeId],
   ]);

@@ -124,7 +124,7 @@ export class Member {
 
   /**
    * Takes a snapshot: on disk when this returns, taken over after that. Errors: `OwnershipConflict` (never) for another
-   * member's, `StaleSnapshot` (never) for one older than what is here. The same version again replaces what is here: the
+   * member's, `StaleSnapshot` (never) for one older than what is here, `ServiceNotFound` (later) while it is being removed. The same version again replaces what is here: the
    * control plane may have died between giving it and remembering that.
    */
   publish(snapshot: MemberSnapshot): void {
@@ -139,6 +139,8 @@ export class Member {
         },
       );
     }
+    if (this.#supervisor.leaving)
+      throw new BelayError('ServiceNotFound', `service ${serviceId} is being removed`, { retry: 'later' });
     if (this.#snapshot && snapshot.configVersion < this.#snapshot.configVersion) {
       throw new BelayError(
         'StaleSnapshot',

@@ -303,3 +303,19 @@ test('a disk that is full when the files are written is a failed start with thes
   supervisor.setGoal(run(box.script('mongod', LIVES), { prepare }), true);
   expect((await exited(supervisor)).message).toContain('no space left');
 });
+
+test('A2.4 A14.2 what is stopped for good is not started again, whatever is wanted of it while it stops', async () => {
+  const server = box.script('mongod', `trap "" TERM; while :; do : > ${box.path}/ready; sleep 0.05; done`);
+  const supervisor = supervise();
+  supervisor.setGoal(run(server), true);
+  await until(() => expect(existsSync(join(box.path, 'ready'))).toBe(true));
+  expect(supervisor.leaving).toBe(false);
+  const gone = supervisor.stop();
+  expect(supervisor.leaving).toBe(true);
+  supervisor.setGoal(run(server, { configVersion: 2 }), true);
+  clock.advance(45_000);
+  await gone;
+  expect(supervisor.facts).toEqual({ kind: 'absent' });
+  await supervisor.converge();
+  expect(findByConfig(new Set([servicePaths(box.path).config])).size).toBe(0);
+});

@@ -195,6 +195,7 @@ export class Supervisor {
 
   /** A new goal; `fresh` (a new snapshot, a person) tries at once whatever happened before. */
   setGoal(goal: Goal, fresh: boolean): void {
+    if (this.#leaving) return;
     this.#goal = goal;
     if (fresh) {
       this.#failures = 0;
@@ -442,9 +443,16 @@ export class Supervisor {
     this.#options.changed();
   }
 
-  /** Stops the process and resolves when it is gone. */
+  /** It is being stopped for good. */
+  get leaving(): boolean {
+    return this.#leaving;
+  }
+  #leaving = false;
+
+  /** Stops the process for good and resolves when it is gone: whatever is wanted of it meanwhile, it is not started again. */
   async stop(): Promise<void> {
     this.#goal = { kind: 'nothing' };
+    this.#leaving = true;
     await this.converge();
   }
 

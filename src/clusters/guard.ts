@@ -95,7 +95,7 @@ export function guard(
     case 'keepLogins':
       return null;
     case 'giveLogins':
-      return guardNothingElse(step.member, state);
+      return guardInfrastructure(step.member, desired, state, stepId) ?? guardNothingElse(step.member, state);
     case 'rotateUsers':
       return guardPrimary(step.via, fresh, state);
     case 'rotateCertificate':
@@ -107,7 +107,9 @@ export function guard(
     case 'stepDown':
       return guardStepDown(step.member, fresh, state);
     case 'publish':
-      return guardPublish(step.member, fresh, state);
+      return (
+        guardInfrastructure(step.member, desired, state, stepId) ?? guardPublish(step.member, fresh, state)
+      );
     case 'initiate':
       return guardInitiate(step.replicaSet, fresh, state);
     case 'createFirstUser':

@@ -367,6 +367,8 @@ export class Agent {
     if (owner?.clusterUid !== snapshot.clusterUid || owner.member !== snapshot.member) {
       throw new BelayError('OwnershipConflict', `${serviceId} is not ${snapshot.member}`, { retry: 'never' });
     }
+    if (member.supervisor.leaving)
+      throw new BelayError('ServiceNotFound', `service ${serviceId} is being removed`, { retry: 'later' });
     const before = disk.snapshots.get(serviceId);
     if (before !== undefined && snapshot.configVersion < before.configVersion) {
       throw new BelayError('StaleSnapshot', 'an older configuration', { retry: 'never' });

@@ -27,7 +27,6 @@ import {
   membersWantedIn,
   objectsOf,
   partsOf,
-  primaryOf,
   specOf,
   statusOf,
   userSetOf,
@@ -294,8 +293,10 @@ class Run {
     const now = clusterNamed(world, well.metadata.name);
     const status = now === null ? null : statusOf(now);
     // A member may lag meanwhile: what counts is that the edit is in the database and was told.
-    const roles = primaryOf(world, userSetOf(well))?.data.roles.values() ?? [];
-    const done = [...roles].some(({ role }) => role === 'neighbour');
+    // Of all its members: an election may be held this very moment.
+    const done = membersOf(world, userSetOf(well)).some(({ mongod }) =>
+      [...(mongod?.data.roles.values() ?? [])].some(({ role }) => role === 'neighbour'),
+    );
     if (!done || status?.observedGeneration !== now?.metadata.generation)
       world.narrator.fail('L4', `${well.metadata.name} waits for ${sick.metadata.name}: ${status?.message}`);
     world.hanging = null;

@@ -47,6 +47,10 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 800_607, showed: 'a suspension that had just been taken back was granted its outage' },
   { seed: 802_077, showed: 'a version that was taken back after it had run was told to be put back' },
   {
+    seed: 805_752,
+    showed: 'a member that was being taken away was given passwords and started again for them',
+  },
+  {
     seed: 3,
     kind: 'sharded',
     showed: 'a balancer that a person had switched on moved chunks below a restart',

@@ -77,7 +77,11 @@ export class Supervisor {
     this.configVersion = run.confirmed ? run.configVersion : 0;
   }
 
+  /** It is being stopped for good. */
+  leaving = false;
+
   setGoal(goal: Goal, fresh: boolean): void {
+    if (this.leaving) return;
     this.#goal = goal;
     if (fresh) {
       this.#failures = 0;
@@ -244,6 +248,7 @@ export class Supervisor {
   stop(gone: () => void): void {
     this.#gone.push(gone);
     this.#goal = { kind: 'nothing' };
+    this.leaving = true;
     this.converge();
   }
 

@@ -2,8 +2,11 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Step } from '../decisions.ts';
 import { desired } from '../fixtures.ts';
+import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
+import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
+import { startStep } from '../state.ts';
 import type { OperationRequest, State } from '../types.ts';
 import { loginsNow } from './rotateUsers.ts';
 
@@ -178,4 +181,33 @@ test('A13.6 CRD-11 a rotation does not begin while a member waits for a change t
     3,
   );
   expect(advance(set.state, grown, set.reading(), set.now).members).toHaveLength(3);
+});
+
+test('A2.4 A13.4 who is being taken away is given no passwords, and nobody’s change while it is', () => {
+  const set = play();
+  for (let pass = 0; pass < 20 && loginsNow(set.state) === null; pass++) set.pass();
+  const next = (state: State): string | undefined => {
+    const { act, waits } = plan(set.reading(), set.desired, state, set.now);
+    const step = act?.steps[0];
+    return step === undefined ? waits[0]?.on : `${step.kind} ${'member' in step ? step.member : ''}`;
+  };
+  const first = next(set.state);
+  expect(first).toMatch(/^giveLogins /);
+  const member = first?.split(' ')[1] ?? '';
+  const gone = startStep(set.state, { kind: 'deleteRuntime', member }, 'd1', set.now);
+  expect(next(gone)).not.toBe(first);
+  const give = { kind: 'giveLogins', member, configVersion: set.state.configVersion + 1 } as const;
+  const publish = { kind: 'publish', member, configVersion: set.state.configVersion + 1 } as const;
+  expect(guard(give, set.reading(), set.desired, set.state, set.now, 'x')).toBeNull();
+  for (const step of [give, publish])
+    expect(guard(step, set.reading(), set.desired, gone, set.now, 'x')).toEqual({
+      reason: 'OperationPending',
+      detail: `deleteRuntime of ${member} is under way`,
+    });
+  // With all of them on their way no password is changed either: one of them may come back without the new one.
+  const all = set.state.members.reduce(
+    (state, m) => startStep(state, { kind: 'deleteRuntime', member: m.name }, `d-${m.name}`, set.now),
+    set.state,
+  );
+  expect(next(all)).toMatch(/^(OperationRunning|WaitingForMembers)$/);
 });

@@ -2,7 +2,7 @@ import { nextVersion } from '../certificates.ts';
 import type { Decision, Step } from '../decisions.ts';
 import { primaryOf, runsItsSnapshot } from '../interpret.ts';
 import { loginsNow, rotationUnderWay } from '../operations/rotateUsers.ts';
-import { retryOf } from '../state.ts';
+import { pendingOf, retryOf } from '../state.ts';
 import type { ReplicaSetState } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
 import { act, backingOff, blocked, isDue, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
@@ -49,8 +49,11 @@ function giveNext(scene: Scene): Decision | null {
     );
   }
   const lacking = running.filter((v) => !has(v));
-  // What is to be restarted gets them with its next snapshot: nothing else may reach it without the roller's questions.
-  const next = lacking.find((v) => !NEEDS_ROLLER.has(needOf(scene, v.member)));
+  // What is to be restarted gets them with its next snapshot: nothing else may reach it without the roller's questions. One
+  // that is being made, changed or taken away is left alone until that has ended (A2.4).
+  const isFree = ({ member }: (typeof running)[number]): boolean =>
+    pendingOf(scene.state, member.name) === null && !NEEDS_ROLLER.has(needOf(scene, member));
+  const next = lacking.find(isFree);
   if (next === undefined) {
     const who = lacking.map((v) => v.member.name).join(', ');
     return lacking.length === 0 ? null : wait('WaitingForMembers', soon(scene), `${who} gets a change first`);
