@@ -217,3 +217,28 @@ test('A6.3 a newcomer gets its vote also when the clock has gone back since it w
   expect(at(900_000)).toBeUndefined();
   expect(at(200_000)).toContain('orders-2 gets its vote');
 });
+
+test('A13.6 L1 a set that can spare nobody grows while an operation waits for that; a larger one keeps its members', () => {
+  const members = (play: Play): readonly string[] => play.state.members.map((m) => m.name);
+  const few = new Play(desired({}, 1));
+  few.requests = [requested({ type: 'RotateUsers', ...ref, users: [] })];
+  few.pass();
+  expect(few.state.operation?.type).toBe('RotateUsers');
+  // The only member is to be restarted before it may be given passwords, and cannot be.
+  const changed = { mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } }, generation: 2 };
+  few.desired = desired(changed, 1);
+  for (let pass = 0; pass < 5; pass++) few.pass();
+  expect(few.pass()).toBe('blocked WouldInterrupt');
+  few.desired = desired({ ...changed, generation: 3 }, 3);
+  expect(few.toTheEnd(120).at(-1)).toBe('converged');
+  expect(members(few)).toEqual(['orders-0', 'orders-1', 'orders-2']);
+  expect(few.state.ended.map((e) => e.state)).toEqual(['Succeeded']);
+
+  const many = new Play(desired());
+  many.requests = [requested({ type: 'Restart', ...ref, members: [] })];
+  many.pass();
+  many.desired = desired({ generation: 2 }, 5);
+  many.pass();
+  expect(many.state.operation?.type).toBe('Restart');
+  expect(members(many)).toHaveLength(3);
+});

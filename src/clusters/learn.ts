@@ -263,11 +263,13 @@ function learnJoining(
  */
 function learnMembership(state: State, desired: Desired, observed: Observed): State {
   if (desired.suspend && desired.deleting === null) return stayForNow(state, observed);
-  if (desired.deleting !== null || holdsMembership(state)) return state;
+  if (desired.deleting !== null) return state;
   // A13.6: a change of scale waits for the end of a replacement.
   if (state.operation?.work.kind === 'Replace') return state;
   if (state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing')) return state;
-  return groupsOf(desired).reduce((next, group) => learnGroup(next, group, observed), state);
+  return groupsOf(desired)
+    .filter(({ name }) => !holdsMembership(state, desired, name))
+    .reduce((next, group) => learnGroup(next, group, observed), state);
 }
 
 /**

@@ -322,6 +322,11 @@ class Run {
   async #staysQuiet(going: () => boolean): Promise<void> {
     const { timeline, narrator, installation } = this.#world;
     await timeline.run(Math.max(timeline.now, this.#settledAt()), going);
+    // A block may have stood for a moment only, while its cure was on its way.
+    const again = this.#unsettled() !== null;
+    if (again && !(await this.#settle(timeline.now + this.#convergence, going)) && going())
+      return narrator.fail('L1', `not settled for long: ${this.#unsettled()}`);
+    if (!going()) return;
     const [effects, journal, shown] = [this.#effects, installation.disk.journal.size, this.#shown()];
     // What is blocked is still tried again, with growing waits, and not called blocked while it is.
     const trying = (): boolean =>

@@ -51,6 +51,11 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed: 'a member that was being taken away was given passwords and started again for them',
   },
   {
+    seed: 813_685,
+    showed:
+      'an operation, the restart it waited for and the members that would allow it waited for each other',
+  },
+  {
     seed: 3,
     kind: 'sharded',
     showed: 'a balancer that a person had switched on moved chunks below a restart',

@@ -4,6 +4,7 @@ import type { OwnerMarker } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { MongoDBSpec, MongoDBStatus } from '../model/index.ts';
 import { compareConfigs, type ReplicaSetConfig, voters } from '../simulator/member/config.ts';
+import { compareOpTimes } from '../simulator/member/optime.ts';
 import type { Machine, Run, ServiceRecord } from './machine.ts';
 import type { Mongod } from './mongod.ts';
 import type { Router } from './router.ts';
@@ -108,7 +109,19 @@ export function isHealthy(mongod: Mongod | null, primary: Mongod | null): boolea
   if (state === 'PRIMARY') return true;
   if (state !== 'SECONDARY' || primary === null) return false;
   const ahead = primary.machine.applied.op?.s ?? 0;
-  return ahead - (mongod.machine.applied.op?.s ?? 0) <= LAG_SECONDS;
+  return ahead - (firstMissing(mongod, primary) ?? ahead) <= LAG_SECONDS;
+}
+
+/**
+ * Since when a member lacks something its primary has, in seconds; null: it has everything. Distances between times of
+ * operations would count the time without a primary too, in which there was nothing to lack.
+ */
+function firstMissing(mongod: Mongod, primary: Mongod): number | null {
+  const own = mongod.machine.applied.op;
+  if (own === null) return 0;
+  const { log } = primary.data;
+  const has = log.findLastIndex(({ op }) => compareOpTimes(op, own) <= 0);
+  return log[has + 1]?.op.s ?? null;
 }
 
 export interface TrueQuorum {

@@ -8,9 +8,11 @@ import { isHealthy, views } from '../interpret.ts';
 import type { Scene } from '../planners/planner.ts';
 import { needOf } from '../planners/rollout.ts';
 import { neverSpared } from '../planners/sparing.ts';
+import { groupsOf } from '../topology.ts';
 import type {
   Desired,
   EndedOperation,
+  MemberStage,
   Observed,
   OperationRequest,
   RunningOperation,
@@ -58,9 +60,24 @@ export function operationRefusal(scene: Omit<Scene, 'all'>, request: OperationRe
   return rule.refuse({ ...scene, all: views(scene.state, scene.observed) }, request);
 }
 
-/** Whether members may neither be added nor removed now, because of an operation that runs (A13.6). */
-export const holdsMembership = (state: State): boolean =>
-  state.operation !== null && RULES[state.operation.type]?.movesMembers === false;
+/**
+ * Whether members of a group may neither be added nor removed now, because of an operation that runs (A13.6). A set that can
+ * spare nobody may grow all the same: what the operation waits for may be those who are to come.
+ */
+export const holdsMembership = (state: State, desired: Desired, group: string): boolean =>
+  state.operation !== null &&
+  RULES[state.operation.type]?.movesMembers === false &&
+  !growsFromFew(state, desired, group);
+
+/** From this many voters on a set can spare one. */
+const ENOUGH = 3;
+
+function growsFromFew({ members }: State, desired: Desired, name: string): boolean {
+  const group = groupsOf(desired).find((g) => g.name === name && g.role !== 'router');
+  const full = members.filter((m) => m.replicaSet === name && FULL.has(m.stage)).length;
+  return group !== undefined && full > 0 && full < ENOUGH && full < group.component.members.length;
+}
+const FULL: ReadonlySet<MemberStage> = new Set(['active', 'reloading', 'upgrading']);
 
 /** What the record learns about operations: begun, gone on, ended. */
 export function learnOperations(state: State, desired: Desired, observed: Observed, now: Millis): State {

@@ -73,7 +73,9 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
 
 function workOn(scene: Scene, members: readonly MemberView[], config: ReplSetConfig): Work | null {
   // Who is there stays (A13.6), and has what it should have: an operation may wait for a vote that somebody took away.
-  if (holdsMembership(scene.state)) return settle(scene, members, config);
+  const { state, desired } = scene;
+  const group = members[0]?.member.replicaSet ?? '';
+  if (holdsMembership(state, desired, group)) return settle(scene, members, config);
   const moving = leave(scene.state, members, config) ?? join(scene, members, config);
   const substitute = members.find((v) => v.member.replacement && v.member.stage !== 'removing');
   if (moving === null && substitute === undefined) return settle(scene, members, config);
