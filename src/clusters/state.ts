@@ -277,9 +277,15 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       return withSent(state, step);
     case 'stopBalancer':
       // In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14).
-      return state.balancer === null
-        ? { ...state, balancer: { wasEnabled: step.wasEnabled, confirmed: false } }
-        : { ...state, balancer: { ...state.balancer, again: true } };
+      if (state.balancer === null)
+        return { ...state, balancer: { wasEnabled: step.wasEnabled, confirmed: false } };
+      // One that rested runs because of somebody else: what is brought back is what they made it.
+      return {
+        ...state,
+        balancer: state.balancer.confirmed
+          ? { wasEnabled: step.wasEnabled, confirmed: false, again: true }
+          : { ...state.balancer, again: true },
+      };
     case 'applyUser': {
       // Once it is sent the database may know it: a document that goes before the answer came must not leave it there.
       if (state.users.some((u) => isUser(u, step.user))) return state;
@@ -457,7 +463,7 @@ function applyDone(
     case 'stopBalancer':
       return state.balancer === null
         ? state
-        : { ...state, balancer: confirmedRest(state.balancer, result.balancerWas) };
+        : { ...state, balancer: confirmedRest(state.balancer, result.balancerWas, now) };
     case 'startBalancer':
       return { ...state, balancer: null, ...(step.enable ? { balancerSet: { on: true, at: now } } : {}) };
     case 'switchBalancer':
@@ -489,9 +495,10 @@ function applyDone(
 }
 
 /** S14: what it was right before we stopped it is better known than what a router last told. */
-const confirmedRest = (rest: BalancerRest, was: boolean | undefined): BalancerRest => ({
+const confirmedRest = (rest: BalancerRest, was: boolean | undefined, now: Millis): BalancerRest => ({
   ...rest,
   confirmed: true,
+  at: now,
   wasEnabled: rest.again ? rest.wasEnabled : (was ?? rest.wasEnabled),
 });
 

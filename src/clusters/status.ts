@@ -132,7 +132,8 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
     const ours = sick.every((v) => UNDER_WAY.has(v.member.stage) || holderOf(input.observed, v) !== null);
     return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
   }
-  if (plan.blocks.length > 0 && plan.act === null) return 'Failed';
+  const works = plan.act !== null || state.pending.length > 0;
+  if (plan.blocks.length > 0 && !works) return 'Failed';
   return state.members.every((m) => m.serviceId === null) && plan.act === null ? 'Pending' : 'Reconciling';
 }
 

@@ -1,15 +1,16 @@
 /** What a status says while a cluster is neither one thing nor the other. */
 import { expect, test } from 'vitest';
 import { GIB } from '../base/units.ts';
+import type { Step } from './decisions.ts';
 import { desired, host, observed, sharded } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { foresee } from './preview.ts';
 import { snapshotInputs } from './snapshotInputs.ts';
-import { initialState } from './state.ts';
+import { initialState, startStep } from './state.ts';
 import { status } from './status.ts';
-import type { Observed, OperationRequest } from './types.ts';
+import type { Observed, OperationRequest, State } from './types.ts';
 
 function told(set: Play, change: (o: Observed) => Observed = (o) => o) {
   const reading = change(set.reading());
@@ -93,4 +94,18 @@ test('A6.2 RES-01 members of a sharded cluster get the limits, cache and configu
   const none = { limits: { memoryBytes: null, cpus: null }, cacheGb: 0.25, userConfig: {} };
   expect(of('configServer')).toEqual({ ...none, product: 'mongod' });
   expect(of('router')).toEqual({ ...none, product: 'mongos' });
+});
+
+test('A7.4 a cluster that is blocked has not failed while something is still being done for it', () => {
+  const want = desired();
+  const making = initialState(want);
+  const blocks = [{ kind: 'blocked', by: 'PortTaken', needs: 'spec', detail: '', fix: '' } as const];
+  const decided = { act: null, waits: [], blocks, converged: false };
+  const phaseOf = (state: State) =>
+    status({ observed: observed(), desired: want, state, plan: decided, now: 0, warnings: [], before: null })
+      .phase;
+  expect(phaseOf(making)).toBe('Failed');
+  const placement = { host: 'db1', address: 'db1', port: 27017, portFixed: false };
+  const importing: Step = { kind: 'import', member: 'orders-1', placement };
+  expect(phaseOf(startStep(making, importing, 's1', 0))).toBe('Pending');
 });

@@ -303,6 +303,8 @@ export interface BalancerRest {
   readonly wasEnabled: boolean;
   /** The stop was answered; before, it may or may not have happened. */
   readonly confirmed: boolean;
+  /** When that was; absent: not known. */
+  readonly at?: Millis;
   /** It was sent more than once: what an answer says of the moment before may be our own doing. */
   readonly again?: true;
 }

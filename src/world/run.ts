@@ -47,6 +47,8 @@ const QUIET: Millis = 32 * SECOND;
 const QUIET_EVERY = 4;
 const LONG_QUIET: Millis = 150 * SECOND;
 const LONG_EVERY = 16;
+/** A block is the last word only when nothing goes on beside it: no restart or removal is silent for that long. */
+const STANDSTILL: Millis = 20 * SECOND;
 /** L4: an edit of one cluster is carried out within this, whatever another one does. */
 const NEIGHBOUR: Millis = 8 * SECOND;
 /** L2: effects per member and wish that are enough for anything. */
@@ -100,6 +102,7 @@ class Run {
   readonly reached = new Reached();
   readonly #maintainers: Maintainers;
   #effects = 0;
+  #effectAt: Millis = BEGIN;
   /** When anybody changed anything for the last time, hands in databases included. */
   #lastWish: Millis = BEGIN;
 
@@ -127,7 +130,10 @@ class Run {
     for (const checker of Object.values(CHECKERS)) world.watch(checker(this.stage));
     world.watch(this.reached);
     world.watch({
-      deed: () => this.#effects++,
+      deed: () => {
+        this.#effects++;
+        this.#effectAt = world.timeline.now;
+      },
       second: () => this.#noteWishes(),
       committed: (plane, batch) => this.stage.storm.intended(plane, batch),
     });
@@ -258,8 +264,12 @@ class Run {
     const shown = `${status.phase}: ${status.message}`;
     if (status.observedGeneration !== generation) return `has a status of an older generation (${shown})`;
     const block = blockOf(object);
+    if (block !== null && !excused(this.stage, object, block))
+      return `is blocked by ${block} without cause (${shown})`;
     if (block !== null)
-      return excused(this.stage, object, block) ? null : `is blocked by ${block} without cause (${shown})`;
+      return this.#world.timeline.now - this.#effectAt < STANDSTILL
+        ? `is blocked by ${block} and still at work (${shown})`
+        : null;
     const spec = specOf(object);
     if (spec.paused && object.metadata.deletionTimestamp === null)
       return `is paused and does not say so (${shown})`;

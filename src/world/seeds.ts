@@ -116,4 +116,19 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'maintained',
     showed: 'a primary that was not to be one any more waited for an heir, and its heirs for their votes',
   },
+  {
+    seed: 600_768,
+    kind: 'sharded',
+    showed: 'a person’s hand came after a switch of the balancer and before its end was told',
+  },
+  {
+    seed: 600_948,
+    kind: 'sharded',
+    showed: 'a cluster that was at work beside a block was called settled',
+  },
+  {
+    seed: 601_003,
+    kind: 'sharded',
+    showed: 'config servers were rolled while a shard’s member was down and lacked its cure',
+  },
 ];

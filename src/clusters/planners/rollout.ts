@@ -40,7 +40,6 @@ import {
   verdict,
   wait,
 } from './planner.ts';
-import { workingRouter } from './routers.ts';
 import { isIndispensable, leadsAlone, mayGoDown, unwellBeside, withoutHeir } from './sparing.ts';
 
 /*
@@ -67,25 +66,26 @@ export const planRollout: Planner = (scene) => {
     scene.state.members.some((m) => m.replicaSet === g.name && isUnderWay(scene, m)),
   );
   if (busy !== undefined) return verdict(roll(scene, busy), false);
-  const dead = routerToRevive(scene);
-  if (dead !== null) return verdict([give(scene, dead, 'reload')], false);
+  const dead = scene.all.find((v) => lacksItsCure(scene, v));
   for (const group of groups) {
     const decisions = roll(scene, group);
     const later = decisions.length === 0 ? placeBeingTaken(scene, group) : null;
-    if (decisions.length > 0 || later !== null) return verdict([...decisions, later], false);
+    if (decisions.length === 0 && later === null) continue;
+    const first = dead !== undefined && dead.member.replicaSet !== group.name ? dead : null;
+    return verdict(first === null ? [...decisions, later] : [give(scene, first, 'reload')], false);
   }
   return null;
 };
 
 /**
- * The others can only be worked on while a router works, which tells and stops the balancer. Where none does, one that is down
- * and lacks what may be its cure comes before them, with the binary it has (A8.2).
+ * Rule 2 among groups: what is down already comes before what runs, whatever its group, but with the binary it has (A8.2). If
+ * it is the only router, nobody else could be worked on anyway: a router tells and stops the balancer.
  */
-function routerToRevive(scene: Scene): MemberView | null {
-  if (scene.desired.sharded === null || workingRouter(scene.all) !== null) return null;
-  const routers = scene.all.filter(({ member }) => member.role === 'router' && member.stage === 'active');
-  return routers.find((v) => isDown(v) && lacksSnapshot(scene.state, v.member)) ?? null;
-}
+const lacksItsCure = (scene: Scene, view: MemberView): boolean =>
+  view.member.stage === 'active' &&
+  isDown(view) &&
+  needOf(scene, view.member) !== null &&
+  lacksSnapshot(scene.state, view.member);
 
 /** A8.2: nobody is taken down for a binary it will not live to run, and yet those that come after its set wait for it to go. */
 function placeBeingTaken(scene: Scene, group: Group): Decision | null {

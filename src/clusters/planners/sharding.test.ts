@@ -195,6 +195,15 @@ test('A9.2 A8.3 where no router works, one that is down gets what may be its cur
   ]);
 });
 
+test('A9.2 S1 one that is down gets what may be its cure before those that run, of whatever group, and with the binary it has', () => {
+  const before = sharded(OLDER);
+  const { state, observed: seen } = made(before);
+  const down = ended(seen, state, 'shardServer');
+  const want = sharded({ ...newer, tlsMode: 'preferTLS' });
+  const first = plan(down, want, advance(state, want, down, 1_000), 1_000).act?.steps;
+  expect(first).toMatchObject([{ kind: 'reload', member: 'events-s0-0' }]);
+});
+
 test('A8.2 shards do not get a binary before a config server that is being replaced has gone', () => {
   const { state, observed: seen } = made(sharded(OLDER));
   const want = sharded(newer);
@@ -225,7 +234,7 @@ test('A8.2 shards do not get a binary before a config server that is being repla
         version: '8.0.32-14',
       },
     ],
-    balancer: { wasEnabled: true, confirmed: true },
+    balancer: { wasEnabled: true, confirmed: true, at: 1_000 },
   };
   const decided = plan(seen, want, rests, 1_000);
   expect(decided.act).toBeNull();
@@ -282,6 +291,25 @@ test('S14 what was just done to the balancer counts more than routers that tell 
   });
 });
 
+test('A8.3 S14 a balancer that somebody switched on while it rested stops again before the next member, and then stays on', () => {
+  const before = sharded(OLDER);
+  const { state, observed: seen } = made(before);
+  const want = sharded(newer);
+  const found = applyOutcome(startStep(state, STOP, 's1', 0), STOP, 's1', answered(false), 0);
+  const woken = balancerTold(seen, 'full');
+  const soon = advance(found, want, woken, 5_000);
+  expect(plan(woken, want, soon, 5_000).act?.steps).not.toMatchObject([{ kind: 'stopBalancer' }]);
+  const [again] = plan(woken, want, advance(found, want, woken, 60_000), 60_000).act?.steps ?? [];
+  expect(again).toMatchObject({ kind: 'stopBalancer', wasEnabled: true });
+  if (again === undefined) return;
+  const asleep = applyOutcome(startStep(found, again, 's2', 60_000), again, 's2', answered(true), 60_000);
+  expect(asleep.balancer).toMatchObject({ wasEnabled: true, confirmed: true });
+  const lost = startStep(startStep(found, again, 's2', 60_000), again, 's3', 70_000);
+  expect(applyOutcome(lost, again, 's3', answered(false), 70_000).balancer).toMatchObject({
+    wasEnabled: true,
+  });
+});
+
 test('A6.4 S4 a set does not shrink while a suspension that was taken back has left members without runtimes', () => {
   const { state, observed: seen } = made(sharded());
   const fewer = sharded({ generation: 3 });
@@ -303,7 +331,7 @@ test('A8.2 a shard’s member that is coming back does not get a new binary befo
   const want = sharded(newer);
   const busy: State = {
     ...withMember(state, 'events-s0-1', { stage: 'reloading' }),
-    balancer: { wasEnabled: true, confirmed: true },
+    balancer: { wasEnabled: true, confirmed: true, at: 1_000 },
   };
   const process = { kind: 'starting', pid: 1, since: 0 } as const;
   const starting: Observed = {

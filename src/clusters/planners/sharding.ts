@@ -4,7 +4,7 @@ import { type MemberView, primaryOf } from '../interpret.ts';
 import { BALANCER_KNOWN } from '../limits.ts';
 import { pendingOf } from '../state.ts';
 import { memberHost } from '../topology.ts';
-import type { MemberState, ReplicaSetState, State } from '../types.ts';
+import type { BalancerRest, MemberState, ReplicaSetState, State } from '../types.ts';
 import { fcvOf } from './fcv.ts';
 import { act, backingOff, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { isDown, needOf, planRollout } from './rollout.ts';
@@ -148,8 +148,14 @@ function switched(scene: Scene): ReturnType<Planner> {
 
 function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnType<Planner> {
   const via = router.member.name;
-  if (scene.state.balancer?.confirmed !== true) {
-    const wasEnabled = scene.state.balancer?.wasEnabled ?? lastKnown(scene) ?? mode === 'full';
+  const rests = scene.state.balancer;
+  if (rests?.confirmed === true && isWokenUp(scene, rests, mode)) {
+    const text = 'somebody switched the balancer on; it stops until members were worked on';
+    const step = act('BalancerRests', [{ kind: 'stopBalancer', via, wasEnabled: true }], text);
+    return verdict([backingOff(scene, 'stopBalancer', 'balancer') ?? step], true);
+  }
+  if (rests?.confirmed !== true) {
+    const wasEnabled = rests?.wasEnabled ?? lastKnown(scene) ?? mode === 'full';
     const text = wasEnabled
       ? 'the balancer stops while members are worked on'
       : 'the balancer is off and stays so';
@@ -162,6 +168,10 @@ function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnTyp
     true,
   );
 }
+
+/** S14: while it rests because of us, only somebody else can have switched it on; a reading may be of before our stop. */
+const isWokenUp = ({ now }: Scene, { at }: BalancerRest, mode: 'full' | 'off'): boolean =>
+  mode === 'full' && (at === undefined || Math.abs(now - at) >= BALANCER_KNOWN);
 
 /** S14: a reading may be of before what we or a person through us did to it a moment ago. */
 function lastKnown({ state, now }: Scene): boolean | null {

@@ -2,9 +2,10 @@
  * S14: What we stop we start again (balancer, PITR, changed votes), also after failures.
  *
  * Of the balancer the world sees three things. No voter of a sharded cluster is restarted while it may move chunks or still
- * does (A8.3). Once all is settled it is as people last wanted it, whatever was stopped for our own changes in between. And
- * what a person switched off by hand stays off, as far as anybody could know: while it rests because of us, a second "off" by
- * another hand cannot be told from our own, and an answer that was lost leaves open what it was before.
+ * does (A8.3), unless a person woke it so lately that whoever decided on the restart could not know. Once all is settled it is
+ * as people last wanted it, whatever was stopped for our own changes in between. And what a person switched off by hand stays
+ * off, as far as anybody could know: while it rests because of us, a second "off" by another hand cannot be told from our own,
+ * and an answer that was lost leaves open what it was before.
  */
 import { type Millis, SECOND } from '../../base/units.ts';
 import type { State } from '../../clusters/index.ts';
@@ -34,17 +35,30 @@ interface Wanted {
   on: boolean | null;
   /** It rests because of us since then; null: it does not. */
   restsSince: Millis | null;
-  /** When a person last switched it by hand. */
+  /** When a person last switched it by hand, and what is wanted since. */
   handAt: Millis;
+  byHand: boolean | null;
+  /** When a person's operation last reached a router. Its end may be told much later, after a hand that came in between. */
+  askedAt: Millis;
 }
+
+const untouched = (): Wanted => ({
+  on: true,
+  restsSince: null,
+  handAt: Number.NEGATIVE_INFINITY,
+  byHand: null,
+  askedAt: Number.NEGATIVE_INFINITY,
+});
 
 export const balancer: Checker = (stage) => {
   const { world, storm } = stage;
   const all = new Map<string, Wanted>();
   const told = new Set<string>();
+  /** When a restart of a member was last decided on. */
+  const decided = new Map<string, Millis>();
   let hands = 0;
   const of = (uid: string): Wanted => {
-    const known = all.get(uid) ?? { on: true, restsSince: null, handAt: Number.NEGATIVE_INFINITY };
+    const known = all.get(uid) ?? untouched();
     all.set(uid, known);
     return known;
   };
@@ -52,13 +66,16 @@ export const balancer: Checker = (stage) => {
     for (; hands < storm.hands.length; hands++) {
       const { uid, on, at } = storm.hands[hands] as (typeof storm.hands)[number];
       const wanted = of(uid);
-      wanted.on = on || wanted.restsSince === null ? on : null;
+      wanted.byHand = on || wanted.restsSince === null ? on : null;
+      wanted.on = wanted.byHand;
       wanted.handAt = at;
     }
     for (const operation of objectsOf(world, 'Operation')) hear(world, operation, told, of);
   };
   return {
-    committed: (_, { state }) => {
+    committed: (_, { state, intents = [] }) => {
+      for (const { clusterUid, target } of intents)
+        decided.set(`${clusterUid}/${target}`, world.timeline.now);
       const record = state?.value as State | null | undefined;
       if (state === undefined || record == null) return;
       listen();
@@ -72,6 +89,8 @@ export const balancer: Checker = (stage) => {
     },
     second: listen,
     deed: (machine, deed) => {
+      const asked = deed.kind === 'run' ? /^(.*?)\/switchBalancer\//.exec(deed.stepId)?.[1] : undefined;
+      if (asked !== undefined) of(asked).askedAt = world.timeline.now;
       if (deed.kind !== 'stop' || deed.why !== 'restart' || deed.record?.owner == null) return;
       listen();
       const { owner } = deed.record;
@@ -81,9 +100,12 @@ export const balancer: Checker = (stage) => {
       if (config === null || process.kind === 'router' || process.phase !== 'listening') return;
       const row = configOf(world, partOf(owner))?.members.find(({ host }) => host === process.host);
       if (row === undefined || row.votes === 0 || stopIsAskedForDown(stage, owner.clusterUid)) return;
-      const byHand = of(owner.clusterUid).handAt >= (of(owner.clusterUid).restsSince ?? 0);
+      const { handAt, restsSince } = of(owner.clusterUid);
+      const at = decided.get(`${owner.clusterUid}/${owner.member}`) ?? world.timeline.now;
+      // Whoever decided on it could not know yet, or what moves now would not.
+      if (handAt >= (restsSince ?? 0) && at < handAt + READING) return;
       const moves = config.movesChunkUntil > world.timeline.now;
-      if ((config.data.balancerOn && !byHand) || moves)
+      if (config.data.balancerOn || moves)
         world.narrator.fail(
           'S14',
           `${machine.name} restarts ${owner.member} while ${moves ? 'a chunk moves' : 'the balancer runs'}`,
@@ -116,9 +138,11 @@ function hear(world: World, operation: StoredObject, told: Set<string>, of: (uid
   const state = (operation.status as Operation['status'])?.state;
   const uid = clusterNamed(world, mongodbResourceRef.name)?.metadata.uid;
   if (uid === undefined || state === undefined || told.has(operation.metadata.uid)) return;
-  if (state === 'Succeeded') of(uid).on = type === 'StartBalancer';
+  const wanted = of(uid);
+  if (state === 'Succeeded')
+    wanted.on = wanted.handAt > wanted.askedAt ? wanted.byHand : type === 'StartBalancer';
   // It may have been sent before it was called off.
-  else if (state === 'Cancelled' || state === 'Running') of(uid).on = null;
+  else if (state === 'Cancelled' || state === 'Running') wanted.on = null;
   if (state !== 'Running' && state !== 'Waiting') told.add(operation.metadata.uid);
 }
 
