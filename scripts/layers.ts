@@ -96,7 +96,7 @@ export const ROOMS: readonly Room[] = [
   },
   {
     name: 'world',
-    imports: [...PURE, 'engine', 'authority', 'provider', 'platforms', 'store', 'simulator'],
+    imports: [...PURE, 'engine', 'authority', 'provider', 'platforms', 'store', 'agent', 'simulator'],
     pure: false,
     purpose: 'the deterministic world: virtual time, faults, checkers, seeds',
   },

@@ -36,16 +36,6 @@ export const OBSERVE_TIMEOUT: Millis = 4 * SECOND;
 export const STATUS_FIRST: Millis = 500;
 /** … slowing down to this, which is also how often a quiet set is asked for its lag. */
 export const STATUS_CAP: Millis = 10 * SECOND;
-/**
- * On an idle set the primary writes a no-op every 10 s, and heartbeats carry it up to 2 s later. Just after an election
- * the step is longer: the last write of the old primary lies an election timeout and such a no-op back. A lag of up to
- * one such step is believed only when it is still there after this long.
- */
-export const LAG_CONFIRM: Millis = 2_500;
-/** A lag up to here may be that noise. */
-export const LAG_NOISE: Millis = 30 * SECOND;
-/** A lag that was not known before is doubted from here on: below it nothing depends on it. */
-export const LAG_DOUBTED: Millis = 5 * SECOND;
 /** The feature compatibility version is read again after this long. */
 export const FCV_EVERY: Millis = 1 * MINUTE;
 /** A login that failed is tried again after this long … */

@@ -11,9 +11,9 @@ import type { DatabaseFacts, PeerFacts, ReplSetConfig, RouterFacts } from '../cl
 import type { Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
 import { plain } from './commands/members.ts';
+import { LAG_CONFIRM, type LagMemory, settleLag } from './lag.ts';
 import {
   FCV_EVERY,
-  LAG_CONFIRM,
   LOGIN_RETRY_CAP,
   LOGIN_RETRY_FIRST,
   OBSERVE_TIMEOUT,
@@ -23,15 +23,7 @@ import {
   STATUS_FIRST,
 } from './limits.ts';
 import { codeOf, dropClient, endpointOf, listens, openClient, refusal } from './mongo.ts';
-import {
-  type HelloReading,
-  type LagMemory,
-  readHello,
-  readStatus,
-  replicaSetIdOf,
-  type StatusReading,
-  settleLag,
-} from './reading.ts';
+import { type HelloReading, readHello, readStatus, replicaSetIdOf, type StatusReading } from './reading.ts';
 import { readRouter } from './router.ts';
 
 /** A router of which nothing is known yet. */

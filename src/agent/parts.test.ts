@@ -11,9 +11,10 @@ import { openExecutables } from './executables.ts';
 import { judgeExit } from './exits.ts';
 import { atomicWrite, PRIVATE, readText } from './files.ts';
 import { hasEnded, keepRenewed, loadMembership, type Membership, needsRenewal } from './identity.ts';
+import { settleLag } from './lag.ts';
 import { takeLock } from './lock.ts';
 import { listenerOf } from './procfs.ts';
-import { readHello, readStatus, settleLag } from './reading.ts';
+import { readHello, readStatus } from './reading.ts';
 import { readSpace, steadySpace } from './space.ts';
 import { type Scratch, scratch } from './testing/scratch.ts';
 

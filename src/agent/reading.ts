@@ -2,7 +2,6 @@
 import type { Document } from 'mongodb';
 import type { Millis } from '../base/units.ts';
 import type { MemberStateName, PeerFacts, ReplSetConfig } from '../clusters/facts.ts';
-import { LAG_CONFIRM, LAG_DOUBTED, LAG_NOISE } from './limits.ts';
 
 const STATES: readonly (MemberStateName | undefined)[] = [
   'STARTUP',
@@ -109,25 +108,4 @@ const textOf = (value: unknown): string | null => (typeof value === 'string' && 
 export function replicaSetIdOf(config: ReplSetConfig): string | null {
   const id = config.settings?.['replicaSetId'] as { $oid?: unknown } | undefined;
   return typeof id?.$oid === 'string' ? id.$oid : null;
-}
-
-// ── lag without the noise of an idle set ───────────────────────────────────────────────────────────────────────────
-
-export interface LagMemory {
-  readonly shown: Millis | null;
-  /** Since when a lag stands that is not shown yet. */
-  readonly doubtSince: Millis | null;
-}
-
-/**
- * What to show of a lag just read: a small rise is believed only when it lasts, and so is what is read first after an
- * election; everything else at once.
- */
-export function settleLag(memory: LagMemory, read: Millis | null, now: Millis): LagMemory {
-  const floor = memory.shown === 0 ? 0 : memory.shown === null ? LAG_DOUBTED : Number.POSITIVE_INFINITY;
-  const rises = read !== null && read > floor && read <= LAG_NOISE;
-  if (!rises) return { shown: read, doubtSince: null };
-  const since = memory.doubtSince ?? now;
-  if (now - since >= LAG_CONFIRM) return { shown: read, doubtSince: null };
-  return { shown: memory.shown, doubtSince: since };
 }

@@ -1,4 +1,5 @@
 /** One life of a host's agent: members, operations, the gate for epochs, and what it tells the control planes. */
+import { LAG_CONFIRM } from '../agent/lag.ts';
 import { BelayError } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type {
@@ -23,7 +24,6 @@ import { type Goal, Supervisor } from './supervisor.ts';
 
 const STATUS_FIRST: Millis = 500;
 const STATUS_CAP: Millis = 10_000;
-const LAG_CONFIRM: Millis = 2_500;
 /** A look that gets no answer ends after this. */
 const NO_ANSWER: Millis = 4_000;
 const SILENT: DatabaseFacts = { kind: 'unreachable', message: 'no answer within 4000 ms' };

@@ -1,4 +1,5 @@
 /** What an agent reads of its member's database: the facts of the true process, as the real observer would word them. */
+import { type LagMemory, settleLag } from '../agent/lag.ts';
 import { type Millis, SECOND } from '../base/units.ts';
 import type {
   DatabaseFacts,
@@ -13,13 +14,6 @@ import type { OpTime } from '../simulator/member/optime.ts';
 import { STATES } from '../simulator/member/types.ts';
 import type { Mongod } from './mongod.ts';
 
-const LAG_CONFIRM: Millis = 2_500;
-const LAG_NOISE: Millis = 12 * SECOND;
-
-interface LagMemory {
-  readonly shown: Millis | null;
-  readonly doubtSince: Millis | null;
-}
 /** What is remembered from look to look, so that the noise of an idle set is no news. */
 export type Lags = Map<number, LagMemory>;
 
@@ -90,15 +84,6 @@ function peers(mongod: Mongod, config: ReplicaSetConfig, lags: Lags, now: Millis
 
 const lag = (ahead: OpTime | null, own: OpTime | null): Millis | null =>
   ahead === null || own === null ? null : Math.max(0, ahead.s - own.s) * SECOND;
-
-/** A small rise is believed only when it lasts. */
-function settleLag(memory: LagMemory, read: Millis | null, now: Millis): LagMemory {
-  const rises = memory.shown === 0 && read !== null && read > 0 && read <= LAG_NOISE;
-  if (!rises) return { shown: read, doubtSince: null };
-  const since = memory.doubtSince ?? now;
-  if (now - since >= LAG_CONFIRM) return { shown: read, doubtSince: null };
-  return { shown: 0, doubtSince: since };
-}
 
 /** Whether a lag is in doubt, so that the next look comes soon. */
 export const inDoubt = (lags: Lags): boolean => [...lags.values()].some((l) => l.doubtSince !== null);

@@ -86,8 +86,10 @@ export const routersOf = (object: StoredObject): Part =>
 /** The newest configuration any member of the set has. */
 export function configOf(world: World, set: Part): ReplicaSetConfig | null {
   let newest: ReplicaSetConfig | null = null;
-  for (const { mongod } of membersOf(world, set)) {
-    const config = mongod?.machine.config ?? mongod?.data.config ?? null;
+  for (const { machine, record, mongod } of membersOf(world, set)) {
+    // One whose process has just ended has it on its disk.
+    const stored = machine.disk.volumes.get(record.volumeId)?.data.config ?? null;
+    const config = mongod?.machine.config ?? stored;
     if (config !== null && (newest === null || compareConfigs(config, newest) > 0)) newest = config;
   }
   return newest;
@@ -122,6 +124,18 @@ function firstMissing(mongod: Mongod, primary: Mongod): number | null {
   const { log } = primary.data;
   const has = log.findLastIndex(({ op }) => compareOpTimes(op, own) <= 0);
   return log[has + 1]?.op.s ?? null;
+}
+
+/** Whether any member of a set lags as servers tell it: by the distance of its last operation to its primary's. */
+export function someoneLags(world: World, set: Part): boolean {
+  const primary = primaryOf(world, set);
+  const ahead = primary?.machine.applied.op?.s ?? 0;
+  return (
+    primary === null ||
+    membersOf(world, set).some(
+      ({ mongod }) => mongod !== null && ahead - (mongod.machine.applied.op?.s ?? 0) > LAG_SECONDS,
+    )
+  );
 }
 
 export interface TrueQuorum {
