@@ -2,6 +2,7 @@
  * What an agent does with its member's database, command by command as the real one does it over loopback: idempotent,
  * looking first, and saying `unknown` when the answer of a write was lost. All by callbacks.
  */
+import { whenStale } from '../agent/commands/stale.ts';
 import type {
   CommandOutcome,
   Login,
@@ -154,7 +155,7 @@ function reconfig(context: CommandContext, command: Of<'reconfig'>, end: Done): 
   mongod.command({ kind: 'reconfig', document, options }, (answer) => {
     if (answer.kind === 'done') end(done({ version: command.config.version }));
     else if (answer.kind === 'lost') end(unknown('the connection broke'));
-    else if (!/failed to propagate/.test(answer.refusal.message)) end(byServer(answer.refusal));
+    else if (!/failed to propagate/.test(answer.refusal.message)) end(whenStale(byServer(answer.refusal)));
     else end(installed() ? done({ version: command.config.version }) : unknown(answer.refusal.message));
   });
 }

@@ -368,8 +368,14 @@ class Run {
     const { people, storm } = this.stage;
     const passwords = storm.meddled.size > 0 || people.wishes.some(({ what }) => what === 'password');
     const noticed = this.#lastWish + (passwords ? SETTLING_PASSWORDS : SETTLING);
-    const renewed = this.stage.scenario.faults.map((fault) =>
-      fault.kind === 'shortCertificates' ? BEGIN + fault.at + fault.millis + fault.life + SETTLING : 0,
+    const { faults } = this.stage.scenario;
+    // Where a control plane's clock went back, it renews that much later.
+    const back = faults.reduce(
+      (sum, fault) => sum + (fault.kind === 'clockJump' ? Math.max(0, -fault.by) : 0),
+      0,
+    );
+    const renewed = faults.map((fault) =>
+      fault.kind === 'shortCertificates' ? BEGIN + fault.at + fault.millis + fault.life + back + SETTLING : 0,
     );
     return Math.max(noticed, ...renewed);
   }

@@ -4,8 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { BSON, type Db, type Document } from 'mongodb';
 import type { ReplSetConfig } from '../../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
-import { codeOf, mayHaveHappened, type Refusal, refusal } from '../mongo.ts';
+import { codeOf, mayHaveHappened, refusal } from '../mongo.ts';
 import { admin, type CommandContext, done, hello, unless } from './context.ts';
+import { whenStale } from './stale.ts';
 
 type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
 
@@ -28,7 +29,7 @@ export async function reconfig(context: CommandContext, command: Of<'reconfig'>)
     return done({ version: command.config.version });
   } catch (failure) {
     const partly = /failed to propagate/.test(refusal(failure).message);
-    if (!partly && !mayHaveHappened(failure)) return reconfigRefusal(failure);
+    if (!partly && !mayHaveHappened(failure)) return whenStale(refusal(failure));
     try {
       if (await isThere(admin(context, command.as))) return done({ version: command.config.version });
     } catch {
@@ -36,13 +37,6 @@ export async function reconfig(context: CommandContext, command: Of<'reconfig'>)
     }
     return { kind: 'unknown', message: refusal(failure).message };
   }
-}
-
-/** One that was built on an older reading: the next reading has the newer configuration, so this passes by itself. */
-export function reconfigRefusal(failure: unknown): Refusal {
-  const refused = refusal(failure);
-  const stale = refused.code === 103 && /must be greater than/i.test(refused.message);
-  return stale ? { ...refused, class: 'transient' } : refused;
 }
 
 /** A forced one gets a version of the server's choice, far above. */
