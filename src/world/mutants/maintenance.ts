@@ -174,7 +174,7 @@ export const MAINTENANCE_MUTANTS: readonly Mutant[] = [
     kind: 'maintained',
     caughtBy: ['S13', 'L1', 'S1', 'S2'],
     budget: 20,
-    from: 7158,
+    from: 33_953,
     suits: ({ planes, rates, faults, tasks = [] }) =>
       planes > 1 &&
       (rates.storeSlow > 0.1 || faults.some((fault) => fault.kind === 'store' && fault.how === 'slow')) &&
