@@ -148,6 +148,21 @@ test('A13.4 S12 an agent with two passwords takes the one that works, before and
   expect(pid()).toBe(before);
 });
 
+test('S10 A9.4 the same step with another certificate under the same version: that one is taken, and told', async () => {
+  const ref = { host: 'host-a', serviceId: member.serviceId };
+  const options = { timeoutMillis: 20_000, stepId: 'once more', fence: { lease: 'p0', epoch: 1 } };
+  const take = (): Promise<CommandOutcome> =>
+    bench.agents.run(ref, { kind: 'rotateCertificates', as: admin, configVersion: version }, options);
+  const first = await give();
+  await until(async () => expect(await take()).toMatchObject({ kind: 'done' }));
+  await until(() => expect(member.facts()?.certificate?.fingerprint).toBe(first));
+  const second = await give({ configVersion: version });
+  version--;
+  await until(async () => expect(await take()).toMatchObject({ kind: 'done' }));
+  expect(await served()).toBe(second);
+  await until(() => expect(member.facts()?.certificate?.fingerprint).toBe(second));
+});
+
 test('S10 a step may ask a member for several things: a change and its proof are two answers', async () => {
   const ref = { host: 'host-a', serviceId: member.serviceId };
   const options = { timeoutMillis: 20_000, stepId: 'one step', fence: { lease: 'p0', epoch: 1 } };

@@ -153,6 +153,9 @@ export class Member {
     if (fresh) atomicWrite(paths.snapshot, text, PRIVATE);
     this.#keep(snapshot);
     if (fresh) this.#foreign = null;
+    // Certificates that were taken before are not those that are here now, also when the same step asks again.
+    if (fresh)
+      for (const asked of this.#answers.keys()) if (asked.endsWith(TAKING)) this.#answers.delete(asked);
     this.reload(fresh);
   }
 
@@ -376,6 +379,7 @@ export class Member {
     if (snapshot === this.#snapshot) {
       this.#certificate = served;
       this.#supervisor.tookCertificates();
+      this.#report();
     }
     return outcome;
   }
@@ -434,6 +438,8 @@ export class Member {
     this.#clients.clear();
   }
 }
+
+const TAKING = ' rotateCertificates' satisfies ` ${MemberCommand['kind']}`;
 
 function refusedHere(
   codeName: string,

@@ -378,6 +378,9 @@ export class Agent {
     const fresh = before === undefined || snapshotText(before) !== snapshotText(snapshot);
     disk.snapshots.set(serviceId, snapshot);
     if (fresh) member.foreign = null;
+    if (fresh)
+      for (const asked of member.answers.keys())
+        if (asked.endsWith(' rotateCertificates')) member.answers.delete(asked);
     this.#reload(member, fresh);
   }
 

@@ -276,6 +276,11 @@ export class Channel implements Agents {
     this.#tell({ kind: 'member', host, serviceId, clusterUid });
   }
 
+  /** When everything that is on its way to agents will have come. */
+  get arrivedAt(): Millis {
+    return Math.max(0, ...[...this.#entries.values()].map(({ toAgent }) => toAgent));
+  }
+
   // ── the port ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   hosts(): readonly HostReport[] {

@@ -209,6 +209,11 @@ class Run {
         'L1',
         `not converged ${this.#convergence / MINUTE} minutes after calm: ${this.#unsettled()}`,
       );
+    // What the storm held up on its way is in nobody's way any more.
+    await timeline.run(
+      Math.max(timeline.now, ...this.#world.planes.map((plane) => plane.channel?.arrivedAt ?? 0)),
+      going,
+    );
     await this.#sickNeighbour(going);
     if (!going()) return;
     await this.#staysQuiet(going);

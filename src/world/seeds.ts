@@ -55,6 +55,7 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed:
       'an operation, the restart it waited for and the members that would allow it waited for each other',
   },
+  { seed: 832_045, showed: 'a certificate that was given anew under the same version was not taken' },
   {
     seed: 3,
     kind: 'sharded',

@@ -122,6 +122,7 @@ export class Supervisor {
     run.certificate = certificateOf(goal.snapshot);
     run.process.options.caPem = goal.snapshot.caPem;
     this.#keep(run, goal.snapshot);
+    this.#outside.changed();
   }
 
   #keep(run: Run, snapshot: MemberSnapshot): void {
