@@ -329,6 +329,36 @@ test('S10 S13 a store that fails in the middle of a decision leaves the truth of
   expect(new Set(granted.map((g) => g.split(' ')[1])).size).toBe(1);
 });
 
+test('S14 S13 a hold that was given back in vain is still known, so that it is given back again', async () => {
+  const { another, store, source } = stage();
+  source.set('c', playedSet('c', ['h1', 'h2', 'h3']));
+  let broken = false;
+  const failing = new Proxy(store, {
+    get: (target, name) => {
+      if (name === 'commit' && broken) return () => Promise.reject(new Error('disk full'));
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const authority = await another(failing);
+  const ask = {
+    id: 'c/m',
+    node: 'default/c-0',
+    holder: 'c',
+    why: 'restarts',
+    priority: 100,
+    mode: 'strong',
+  } as const;
+  expect((await authority.acquire({ ...ask, duration: MINUTE })).kind).toBe('granted');
+  expect(authority.holds('c/')).toEqual(['c/m']);
+  broken = true;
+  await expect(authority.release('c/m')).rejects.toThrow('disk full');
+  expect(authority.holds('c/')).toEqual(['c/m']);
+  broken = false;
+  await authority.release('c/m');
+  expect(authority.holds('c/')).toEqual([]);
+});
+
 test('C6.4 hosts show state, holder, deadline, who waits, and what to be careful about', async () => {
   const { another, source, clock } = stage();
   source.set('c', playedSet('c', ['h1', 'h1', 'h2']));

@@ -310,15 +310,18 @@ export class Authority {
   async #decide<T>(work: (desk: Desk, now: Millis) => T | Promise<T>, always: boolean): Promise<T> {
     for (let left = ATTEMPTS; ; left--) {
       await this.#catchUp();
-      const before = new Map([...this.#desk.entries()].map((entry) => [entry.id, entry]));
+      const book = this.#desk.book();
+      const before = new Map(book.entries.map((entry) => [entry.id, entry]));
       const disabled = this.#disabled;
       try {
         const result = await work(this.#desk, this.#options.clock.now());
         await this.#write(before, always || disabled !== this.#disabled);
         return result;
       } catch (failure) {
-        // Whatever was decided in memory is not known to be written: only the store tells.
+        // Whatever was decided in memory is not known to be written: only the store tells. Until it does, what was known stands:
+        // a hold that was given back in vain is given back again.
         this.#loaded = false;
+        this.#desk.replaceBook(book);
         const raced = failure instanceof BelayError && failure.code === 'StateConflict';
         if (!raced || left <= 1) throw failure;
       }

@@ -242,3 +242,31 @@ test('A13.6 L1 a set that can spare nobody grows while an operation waits for th
   expect(many.state.operation?.type).toBe('Restart');
   expect(members(many)).toHaveLength(3);
 });
+
+test('A13.3 L1 a substitute that votes already and is given a certificate meanwhile goes on with the change of places', () => {
+  const play = new Play(desired({}, 1));
+  play.requests = [requested({ type: 'Replace', ...ref, member: 'orders-0' })];
+  const votes = (): boolean => play.config.members.some((row) => row._id === 1 && row.votes === 1);
+  for (let pass = 0; pass < 40 && !votes(); pass++) play.pass();
+  expect(votes()).toBe(true);
+  const given = { kind: 'rotateCertificate', member: 'orders-1', configVersion: 5 } as const;
+  const sent = startStep(play.state, given, 's1', play.now);
+  expect(stageOf(sent, 'orders-1')).toBe('reloading');
+  const refused = { kind: 'failed', code: 'X', message: 'no', retry: 'later' } as const;
+  const back = advance(sent, play.desired, play.reading(), play.now + 1);
+  for (const state of [back, applyOutcome(sent, given, 's1', refused, 1)])
+    expect(stageOf(state, 'orders-1')).toBe('syncing');
+  play.state = back;
+  expect(play.toTheEnd().at(-1)).toBe('converged');
+  expect(play.state.members.map((m) => m.name)).toEqual(['orders-1']);
+});
+
+test('A14.2 S4 who was to leave and never got a snapshot sleeps as what it is', () => {
+  const play = new Play(desired());
+  play.state = withMember(play.state, 'orders-2', { stage: 'removing', activated: null });
+  play.states = [null, null, null];
+  const asleep = (state: State): string | undefined =>
+    stageOf(advance(state, desired({ suspend: true, generation: 2 }, 2), play.reading(), 1), 'orders-2');
+  expect(asleep(play.state)).toBe('deployed');
+  expect(asleep(withMember(play.state, 'orders-2', { deployedVersion: null }))).toBe('imported');
+});

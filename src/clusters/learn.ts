@@ -222,7 +222,9 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
     if (stage === 'active' && set?.stage === 'ready' && wasLeftOut(state, view, all))
       next = withMember(next, view.member.name, { stage: 'healthy', caughtUpSince: null });
     if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
-      next = withMember(next, view.member.name, { stage: 'active', unanswered: [] });
+      // One on its way to another's place goes on with that; it may have been given its vote already.
+      const back = isSubstitute(state, view.member) ? 'syncing' : 'active';
+      next = withMember(next, view.member.name, { stage: back, unanswered: [] });
     }
   }
   return next;
@@ -283,7 +285,8 @@ function stayForNow(state: State, observed: Observed): State {
   if (!state.members.some(stays)) return state;
   const staying = ({ replacement: _, ...member }: MemberState): MemberState => ({
     ...member,
-    stage: 'active',
+    // What it is in its set, if anything, is seen when the set is.
+    stage: member.activated !== null ? 'healthy' : member.deployedVersion !== null ? 'deployed' : 'imported',
   });
   return { ...state, members: state.members.map((m) => (stays(m) ? staying(m) : m)) };
 }

@@ -3,7 +3,7 @@ import { check, unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type { Step, StepOutcome } from './decisions.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST, UNCONFIRMED } from './limits.ts';
-import { type Group, groupsOf, memberHost, memberName } from './topology.ts';
+import { type Group, groupsOf, isSubstitute, memberHost, memberName } from './topology.ts';
 import type {
   AppliedUser,
   BalancerRest,
@@ -401,8 +401,14 @@ function undone(state: State, step: Step): State {
   if (step.kind === 'initiate') return withReplicaSet(state, step.replicaSet, { initiating: false });
   if (step.kind === 'reconfig') return withoutVotesSent(state, step.replicaSet);
   // It runs as before. What is planned next is planned as for any other member: a primary hands over first.
-  if (step.kind === 'rotateCertificate' && memberOf(state, step.member)?.stage === 'reloading')
-    return withMember(state, step.member, { stage: 'active', unanswered: [] });
+  if (step.kind === 'rotateCertificate') {
+    const member = memberOf(state, step.member);
+    if (member?.stage === 'reloading')
+      return withMember(state, step.member, {
+        stage: isSubstitute(state, member) ? 'syncing' : 'active',
+        unanswered: [],
+      });
+  }
   return step.kind === 'reload' || step.kind === 'publish' ? withoutSent(state, step) : state;
 }
 

@@ -56,6 +56,8 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
       'an operation, the restart it waited for and the members that would allow it waited for each other',
   },
   { seed: 832_045, showed: 'a certificate that was given anew under the same version was not taken' },
+  { seed: 836_132, showed: 'who was to leave and never ran was waited for after a suspension' },
+  { seed: 839_230, showed: 'a substitute that was given a certificate was no substitute any more' },
   {
     seed: 3,
     kind: 'sharded',

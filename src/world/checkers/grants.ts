@@ -25,11 +25,21 @@ export const grants: Checker = (stage) => ({
           `${plane.name} sends ${step.kind} in ${name} without a grant for ${without.member}`,
         );
       for (const part of new Set(down.map(({ member }) => `${uid}/${groupOf(member)}`))) {
-        const own = held.filter((node) => groupOf(node) === part);
-        const voters = quorumOf(world, part)?.voters.length ?? 0;
+        const hosts = quorumOf(world, part)?.voters ?? [];
+        const voters = hosts.length;
+        // What is still held for one that has left its set takes nothing from it.
+        const inSet = new Set(
+          subject.state.members
+            .filter(({ address, port }) => hosts.includes(`${address}:${port}`))
+            .map((member) => `${uid}/${member.name}`),
+        );
+        const own = held.filter((node) => groupOf(node) === part && inSet.has(node));
         const spare = Math.max(1, voters - (Math.floor(voters / 2) + 1));
         if (own.length > spare && !stopIsAskedFor(stage, part))
-          world.narrator.fail('S13', `${own.length} of ${voters} voters of ${name} are granted at once`);
+          world.narrator.fail(
+            'S13',
+            `${own.length} of ${voters} voters of ${name} are granted at once: ${own.join(', ')}`,
+          );
       }
       return perform(step, subject, context);
     };
