@@ -109,7 +109,10 @@ test('S1 S2 who was taken out of the set by hand comes back like a new one', () 
       : m,
   );
   expect(stageOf(advance(play.state, play.desired, { ...o, members: known }, 1), 'orders-2')).toBe('active');
-  expect(stageOf(advance(play.state, play.desired, o, 1), 'orders-2')).toBe('active');
+  // One that says that it has never been in a set, and is in none, is one too.
+  expect(stageOf(advance(play.state, play.desired, o, 1), 'orders-2')).toBe('healthy');
+  const reloading = withMember(play.state, 'orders-2', { stage: 'reloading' });
+  expect(stageOf(advance(reloading, play.desired, o, 1), 'orders-2')).toBe('healthy');
 });
 
 test('A13.7 S1 a substitute that was given up too late, when the old one is out, takes the place after all', () => {
@@ -269,4 +272,35 @@ test('A14.2 S4 who was to leave and never got a snapshot sleeps as what it is', 
     stageOf(advance(state, desired({ suspend: true, generation: 2 }, 2), play.reading(), 1), 'orders-2');
   expect(asleep(play.state)).toBe('deployed');
   expect(asleep(withMember(play.state, 'orders-2', { deployedVersion: null }))).toBe('imported');
+});
+
+test('S1 S13 nothing is taken down or out by a reading from before the set took its last configuration', () => {
+  const play = new Play(desired({}, 4));
+  const config = { ...play.config, term: 3 };
+  play.config = config;
+  play.desired = desired({ generation: 2 }, 2);
+  const state = advance(play.state, play.desired, play.reading(), 1);
+  const step = plan(play.reading(), play.desired, state, 1).act?.steps[0];
+  if (step?.kind !== 'reconfig') throw new Error(`${step?.kind}`);
+  const taken = applyOutcome(startStep(state, step, 's1', 1), step, 's1', { kind: 'done', result: {} }, 2);
+  const changed = {
+    ...play.desired,
+    mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } },
+    generation: 3,
+  };
+  const reload = { kind: 'reload', member: 'orders-1', configVersion: 2 } as const;
+  const again = { ...step, config: { ...step.config, members: step.config.members.slice(0, 2) } };
+  const decided = (): unknown => {
+    const next = advance(taken, changed, play.reading(), 3);
+    return plan(play.reading(), changed, next, 3);
+  };
+  expect(decided()).toMatchObject({ act: null, waits: [{ on: 'ObservationStale' }] });
+  for (const one of [reload, again])
+    expect(guard(one, play.reading(), changed, taken, 3)).toMatchObject({ reason: 'Stale' });
+  // The reading has it, or it was lost with its primary.
+  for (const now of [step.config, { ...config, term: 4 }]) {
+    play.config = now;
+    expect(decided()).not.toMatchObject({ act: null });
+    expect(guard(reload, play.reading(), changed, taken, 3)?.reason).not.toBe('Stale');
+  }
 });

@@ -10,6 +10,7 @@ import {
   configOf,
   doubterOf,
   initiated,
+  isBehind,
   isHealthy,
   isNewcomer,
   isOut,
@@ -207,7 +208,11 @@ function guardReconfig(
   if (moved !== null) return moved;
   const members = views(state, fresh).filter((v) => v.member.replicaSet === step.replicaSet);
   const config = configOf(members);
-  if (config === null || config.version + 1 !== step.config.version)
+  if (
+    config === null ||
+    config.version + 1 !== step.config.version ||
+    isOlder(step.replicaSet, state, members)
+  )
     return no('Stale', 'the set has another configuration by now');
   if (changedVotes(config.members, step.config.members) > 1)
     return no('VotesChanged', 'more than one vote would change at once (S5)');
@@ -269,6 +274,9 @@ const underWayBeside = (view: MemberView, all: readonly MemberView[]): MemberVie
       v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading' || takesOver(v, all)),
   );
 
+const isOlder = (set: string, { replicaSets }: State, members: readonly MemberView[]): boolean =>
+  replicaSets.some((r) => r.name === set && isBehind(r, members));
+
 /** S1, S2: one member at a time, a healthy majority without it. A member that is down already takes nobody along. */
 function guardDisruption(
   member: string,
@@ -285,6 +293,8 @@ function guardDisruption(
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
   const other = underWayBeside(view, all);
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
+  if (isOlder(view.member.replicaSet, state, members))
+    return no('Stale', 'the set has another configuration by now');
   if (!isHealthy(view, members)) {
     if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
     // One that lags may be the vote that brings a majority back: it is not taken down while there is none without it.

@@ -13,7 +13,7 @@ import type {
 } from './facts.ts';
 import { LAG_LIMIT } from './limits.ts';
 import { memberHost, untouched } from './topology.ts';
-import type { MemberState, Observed, ObservedMember, State } from './types.ts';
+import type { MemberState, Observed, ObservedMember, ReplicaSetState, State } from './types.ts';
 
 type Reachable = Extract<DatabaseFacts, { kind: 'reachable' }>;
 
@@ -178,6 +178,23 @@ export function primaryOf(members: readonly MemberView[]): MemberView | null {
 /** The set's configuration as its primary has it. */
 export const configOf = (members: readonly MemberView[]): ReplSetConfig | null =>
   primaryOf(members)?.database?.config ?? null;
+
+/**
+ * The reading is from before the set took its last configuration: who votes by it may not vote any more (S1). One that was
+ * lost with its primary is known by the term.
+ */
+export function isBehind(
+  { reconfigured }: Pick<ReplicaSetState, 'reconfigured'>,
+  members: readonly MemberView[],
+): boolean {
+  const config = configOf(members);
+  return (
+    config !== null &&
+    reconfigured !== undefined &&
+    (config.term ?? null) === reconfigured.term &&
+    config.version < reconfigured.version
+  );
+}
 
 /** A member's row in its set's configuration; null when it is not in the set (yet, or any more) or that is not known. */
 export function configRowOf(view: MemberView, all: readonly MemberView[]): ConfigMember | null {

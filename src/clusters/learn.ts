@@ -219,8 +219,11 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
     if ((stage === 'healthy' || stage === 'syncing') && set?.stage === 'ready')
       next = learnJoining(next, desired, view, all, now);
     // Somebody took it out of the set, or a change of places was given up too late: it comes back like a new one.
-    if (stage === 'active' && set?.stage === 'ready' && wasLeftOut(state, view, all))
+    const settled = stage === 'active' || stage === 'reloading' || stage === 'upgrading';
+    if (settled && set?.stage === 'ready' && wasLeftOut(state, view, all)) {
       next = withMember(next, view.member.name, { stage: 'healthy', caughtUpSince: null });
+      continue;
+    }
     if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
       // One on its way to another's place goes on with that; it may have been given its vote already.
       const back = isSubstitute(state, view.member) ? 'syncing' : 'active';
@@ -232,7 +235,7 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
 
 /** It says so itself, and the primary too: a reading from before it joined would show one of them only. */
 const wasLeftOut = (state: State, view: MemberView, all: readonly MemberView[]): boolean =>
-  view.database?.state === 'REMOVED' &&
+  (view.database?.state === 'REMOVED' || view.database?.initiated === false) &&
   isOut({ all, state }, view.member) &&
   !isBeingReplaced(state, view.member);
 

@@ -463,9 +463,15 @@ function applyDone(
     case 'setFcv':
     case 'setSuspend':
       return withWorkTold(state, step, result.generation ?? 0);
-    case 'reconfig':
+    case 'reconfig': {
+      const { version, term = null } = step.config;
+      // A forced one gets a version of the server's choice.
+      return step.forcedBy === undefined
+        ? withReplicaSet(state, step.replicaSet, { reconfigured: { version, term } })
+        : state;
+    }
     case 'stepDown':
-      return state; // the set's configuration and its primary are seen, not remembered
+      return state; // the set's primary is seen, not remembered
     case 'stopBalancer':
       return state.balancer === null
         ? state

@@ -202,6 +202,8 @@ export interface ReplicaSetState {
   readonly usersHash: string | null;
   /** When its primary was last asked to hand over; an election follows. */
   readonly handedOverAt?: Millis;
+  /** The configuration last given to it and taken: a reading with an older one of that term is from before. */
+  readonly reconfigured?: { readonly version: number; readonly term: number | null };
   /** Feature compatibility version as a primary last told it; it stays in the data while none is there. */
   readonly fcv?: string;
 }

@@ -58,6 +58,8 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 832_045, showed: 'a certificate that was given anew under the same version was not taken' },
   { seed: 836_132, showed: 'who was to leave and never ran was waited for after a suspension' },
   { seed: 839_230, showed: 'a substitute that was given a certificate was no substitute any more' },
+  { seed: 840_408, showed: 'who left its set while it was given a configuration was waited for' },
+  { seed: 840_508, showed: 'the next member was to leave by a reading from before the one that left' },
   {
     seed: 3,
     kind: 'sharded',

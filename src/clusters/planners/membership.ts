@@ -4,6 +4,7 @@ import type { ConfigMember, ReplSetConfig } from '../facts.ts';
 import {
   configOf,
   isAboutToRestart,
+  isBehind,
   isHealthy,
   isIrreplaceable,
   isOut,
@@ -18,7 +19,17 @@ import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
 import { configRow, isBeingReplaced, isSubstitute, memberHost, placeOf, wantedMember } from '../topology.ts';
 import type { MemberState, ReplicaSetState, State } from '../types.ts';
-import { act, backingOff, helpNeeded, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+import {
+  act,
+  backingOff,
+  behind,
+  helpNeeded,
+  type Planner,
+  type Scene,
+  soon,
+  verdict,
+  wait,
+} from './planner.ts';
 import { heirOf } from './rollout.ts';
 
 /*
@@ -51,6 +62,7 @@ function change(scene: Scene, set: ReplicaSetState): readonly Decision[] {
   const members = scene.all.filter((v) => v.member.replicaSet === set.name);
   const config = configOf(members);
   const primary = primaryOf(members);
+  if (isBehind(set, members)) return [behind(scene, set.name)];
   const work = config === null ? null : workOn(scene, members, config);
   if (work === null || config === null || primary === null) return [];
   if (work.kind === 'wait') return [work.decision];

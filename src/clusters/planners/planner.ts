@@ -148,3 +148,7 @@ export function verdict(decisions: readonly (Decision | null)[], barrier: boolea
   const some = decisions.filter((d): d is Decision => d !== null);
   return some.length === 0 ? null : { decisions: some, barrier };
 }
+
+/** The set took a configuration that no reading shows yet. */
+export const behind = (scene: Scene, set: string): Decision =>
+  wait('ObservationStale', soon(scene), `${set} has a newer configuration than the last reading shows`);

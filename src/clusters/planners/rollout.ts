@@ -10,6 +10,7 @@ import {
 import type { Decision, Reason, Step } from '../decisions.ts';
 import {
   doubterOf,
+  isBehind,
   isHealthy,
   isNewcomer,
   isOut,
@@ -32,6 +33,7 @@ import { clientsMiss } from './clients.ts';
 import {
   act,
   backingOff,
+  behind,
   blocked,
   helpNeeded,
   type Planner,
@@ -136,6 +138,8 @@ function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
   const underWay = members.filter((v) => isUnderWay(scene, v.member));
   if (underWay.length > 0) return continueWith(scene, set, underWay[0] as MemberView, needy, members);
   if (needy.length === 0) return [];
+  const state = scene.state.replicaSets.find((r) => r.name === set.name);
+  if (state !== undefined && isBehind(state, members)) return [behind(scene, set.name)];
   const refused = refusal(scene, set, members);
   if (refused !== null) return [renewal(scene, members), refused];
   // Nothing is done to a member nobody reports: unknown is not down.
