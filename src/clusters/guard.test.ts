@@ -196,3 +196,18 @@ test('A4.3 the guard lets only a runtime be taken over that is there now and car
   expect(now([{ ...service, owner: null }])).toBe('NotOwned');
   expect(now([{ ...service, owner: { ...owner, member: 'orders-1' } }])).toBe('NotOwned');
 });
+
+test('S1 one that runs and is not known to be well is not taken down while the others have no majority', () => {
+  const play = new Play(desired());
+  play.crash(1);
+  const reload = { kind: 'reload', member: 'orders-2', configVersion: 2 } as const;
+  for (const state of ['STARTUP', 'RECOVERING', 'SECONDARY'] as const) {
+    play.states = ['PRIMARY', 'SECONDARY', state];
+    expect(guard(reload, play.reading(), play.desired, play.state, 1)?.reason, state).toBe(
+      'WouldLoseMajority',
+    );
+  }
+  // One that has ended takes nobody along, and it may be the cure.
+  play.crash(2);
+  expect(guard(reload, play.reading(), play.desired, play.state, 1)).toBeNull();
+});

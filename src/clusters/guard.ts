@@ -18,7 +18,6 @@ import {
   primaryOf,
   replicaSetIds,
   runsItsSnapshot,
-  stateOf,
   takesOver,
   views,
 } from './interpret.ts';
@@ -27,7 +26,7 @@ import { notOfSeries } from './planners/fcv.ts';
 import { lostItsPort } from './planners/infrastructure.ts';
 import { healthyMajorities } from './planners/membership.ts';
 import { lostQuorum } from './planners/quorum.ts';
-import { heirOf } from './planners/rollout.ts';
+import { heirOf, isDown } from './planners/rollout.ts';
 import { isIndispensable, leadsAlone, unwellBeside, votesWithout } from './planners/sparing.ts';
 import { goalHash, restartToken } from './snapshotInputs.ts';
 import { everyMember, memberOf, pendingOf } from './state.ts';
@@ -297,10 +296,10 @@ function guardDisruption(
     return no('Stale', 'the set has another configuration by now');
   if (!isHealthy(view, members)) {
     if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
-    // One that lags may be the vote that brings a majority back: it is not taken down while there is none without it.
+    // One that runs may be well by now, or the vote that brings a majority back: it is not taken down while there is none
+    // without it.
     const { left, needed, voters } = votesWithout(view, members);
-    const lags = stateOf(view) === 'SECONDARY' && !isIndispensable(view, members);
-    if (lags && left < needed)
+    if (!isDown(view) && !isIndispensable(view, members) && left < needed)
       return no('WouldLoseMajority', `healthy voters ${left} of ${voters}, majority ${needed}`);
     return null;
   }

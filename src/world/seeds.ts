@@ -61,6 +61,11 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 840_408, showed: 'who left its set while it was given a configuration was waited for' },
   { seed: 840_508, showed: 'the next member was to leave by a reading from before the one that left' },
   {
+    seed: 841_684,
+    showed: 'a member that a late reading called starting was taken down beside one that had ended',
+  },
+  { seed: 842_369, showed: 'a rotation of certificates that TLS was switched off under never ended' },
+  {
     seed: 3,
     kind: 'sharded',
     showed: 'a balancer that a person had switched on moved chunks below a restart',

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { DAY } from '../../base/units.ts';
 import { desired } from '../fixtures.ts';
 import { guard } from '../guard.ts';
+import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
@@ -227,4 +228,22 @@ test('A2.7 A13.5 a member that took its certificate, though no answer told so, i
   expect(decided(set.state)).toMatchObject(again);
   // Also when the operation was cancelled meanwhile: what it presents must be known before anybody else is touched.
   expect(decided({ ...set.state, operation: null })).toMatchObject(again);
+});
+
+test('A13.5 L1 a rotation that TLS was switched off under is over, and says so', () => {
+  const set = play();
+  set.requests = [asked()];
+  const begun = advance(set.state, set.desired, set.reading(), 1);
+  expect(begun.operation?.type).toBe('RotateTLS');
+  const off: State = {
+    ...begun,
+    members: begun.members.map((m) => ({
+      ...m,
+      activated: m.activated && { ...m.activated, tlsMode: 'disabled' as const },
+    })),
+  };
+  const wanted = { ...set.desired, tlsMode: 'disabled', generation: 2 } as const;
+  expect(advance(off, wanted, set.reading(), 2).ended).toMatchObject([
+    { state: 'Succeeded', message: 'TLS was switched off meanwhile: nobody presents a certificate any more' },
+  ]);
 });

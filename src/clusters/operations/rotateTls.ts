@@ -1,4 +1,8 @@
+import type { MemberState } from '../types.ts';
 import type { OperationRule } from './rule.ts';
+
+/** It presents none; the one it has on its disk is replaced when TLS is switched on again, if it is due. */
+const needsNone = ({ activated }: MemberState): boolean => activated?.tlsMode === 'disabled';
 
 /**
  * RotateTLS (A13.5): every member gets another certificate, one at a time, by the roller. What each had at the beginning is
@@ -28,10 +32,13 @@ export const ROTATE_TLS: OperationRule = {
       // One that left the cluster meanwhile took its certificate along.
       if (member === undefined) return true;
       const has = member.activated?.certificate?.fingerprint ?? null;
-      return member.stage === 'active' && has !== before[name];
+      // TLS may have been switched off meanwhile.
+      return member.stage === 'active' && (has !== before[name] || needsNone(member));
     });
+    const off = state.members.every(needsNone);
     const count = completed.length;
-    const text = count === 1 ? '1 member has a new certificate' : `${count} members have new certificates`;
+    const many = count === 1 ? '1 member has a new certificate' : `${count} members have new certificates`;
+    const text = off ? 'TLS was switched off meanwhile: nobody presents a certificate any more' : many;
     const over = count === operation.members.length;
     return { completed, ended: over ? { state: 'Succeeded', message: text } : null };
   },
