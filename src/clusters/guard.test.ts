@@ -3,6 +3,7 @@ import type { Step } from './decisions.ts';
 import type { DatabaseFacts, MemberStateName } from './facts.ts';
 import { desired, placed, running, seen } from './fixtures.ts';
 import { guard, type Refusal } from './guard.ts';
+import { Play } from './play.ts';
 import { startStep, withMember } from './state.ts';
 import type { Desired, Observed, State } from './types.ts';
 
