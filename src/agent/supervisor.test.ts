@@ -12,9 +12,12 @@ import { type Scratch, scratch } from './testing/scratch.ts';
 let box: Scratch;
 let clock: ManualClock;
 const open: Supervisor[] = [];
+/** What is done when a supervisor says that something changed. */
+let heard: () => void = () => {};
 
 beforeEach(() => {
   box = scratch();
+  heard = () => {};
   clock = manualClock();
   mkdirSync(join(box.path, 'tls'));
 });
@@ -38,7 +41,7 @@ function supervise(
     paths: servicePaths(box.path),
     clock,
     log: quiet,
-    changed: () => {},
+    changed: () => heard(),
     ...options,
   });
   open.push(supervisor);
@@ -254,13 +257,17 @@ test('only a snapshot that changes the run restarts the process; a newer one wit
   expect(supervisor.configVersion).toBe(2);
 });
 
-test('stopping waits for the server’s own shutdown and kills only after the limit', async () => {
+test('S2 stopping waits for the server’s own shutdown, says so meanwhile, and kills only after the limit', async () => {
   const server = box.script('mongod', `trap "" TERM; while :; do : > ${box.path}/ready; sleep 0.05; done`);
   const supervisor = supervise();
   supervisor.setGoal(run(server), true);
   await until(() => expect(existsSync(join(box.path, 'ready'))).toBe(true));
   const { pid } = supervisor;
+  supervisor.confirm();
+  const told: unknown[] = [];
+  heard = () => told.push(supervisor.facts);
   supervisor.setGoal({ kind: 'stopped', configVersion: 4 }, true);
+  await until(() => expect(told).toMatchObject([{ kind: 'running', pid, stopping: true }]));
   clock.advance(44_000);
   // It still writes: a signal that was sent would have ended it before.
   for (let sign = 0; sign < 3; sign++) {

@@ -116,7 +116,13 @@ export class Supervisor {
     if (this.#run) {
       const { pid, since } = this.#run;
       return this.#answering
-        ? { kind: 'running', pid, since, adopted: this.#adopted }
+        ? {
+            kind: 'running',
+            pid,
+            since,
+            adopted: this.#adopted,
+            ...(this.#stopping ? { stopping: true } : {}),
+          }
         : { kind: 'starting', pid, since };
     }
     if (!this.#ended) return { kind: 'absent' };
@@ -425,6 +431,7 @@ export class Supervisor {
     const run = this.#run;
     if (!run) return;
     this.#stopping = true;
+    this.#options.changed();
     const gone = new Promise<void>((resolve) => this.#exitWaiters.push(resolve));
     const timers: (() => void)[] = [];
     const { clock, stopTimeoutMillis = STOP_TIMEOUT } = this.#options;

@@ -8,7 +8,14 @@ import type { Bytes, Millis } from '../base/units.ts';
 export type ProcessFacts =
   | { readonly kind: 'absent' }
   | { readonly kind: 'starting'; readonly pid: number; readonly since: Millis }
-  | { readonly kind: 'running'; readonly pid: number; readonly since: Millis; readonly adopted: boolean }
+  | {
+      readonly kind: 'running';
+      readonly pid: number;
+      readonly since: Millis;
+      readonly adopted: boolean;
+      /** It was told to end, and may answer for some time yet. */
+      readonly stopping?: true;
+    }
   | {
       readonly kind: 'exited';
       readonly since: Millis;

@@ -7,7 +7,7 @@ import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { foresee } from './preview.ts';
-import { initialState, withMember } from './state.ts';
+import { initialState, startStep, withMember } from './state.ts';
 import type { Desired, Observed, OperationRequest, RunningOperation, State } from './types.ts';
 
 const d = desired();
@@ -116,6 +116,8 @@ test('CRD-11 passwords are given in a snapshot in which nothing else is new: nei
   expect(reasonOf(step, restarted)).toBe('OperationPending');
   const goal = { tlsMode: 'requireTLS', hash: 'another' } as const;
   expect(reasonOf(step, { ...state, goal })).toBe('OperationPending');
+  const goes = startStep(state, { kind: 'deleteRuntime', member: 'orders-2' }, 's1', 0);
+  expect(reasonOf(step, goes)).toBe('OperationPending');
 });
 
 test('S7 FCV is raised to nothing but what the running operation asks for', () => {

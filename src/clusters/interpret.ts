@@ -120,11 +120,16 @@ export function lagOf(view: MemberView, all: readonly MemberView[]): number | nu
   return view.database?.peers.find((p) => p.host === host)?.lagMillis ?? null;
 }
 
+/** Its agent is ending it: it answers as before for a while, and is not counted on any more. */
+export const isStopping = ({ facts }: MemberView): boolean =>
+  facts?.process.kind === 'running' && facts.process.stopping === true;
+
 /**
  * S1: PRIMARY, or SECONDARY within the lag limit. Unknown lag of a secondary counts as unhealthy. A router is healthy when
- * it answers and reaches its config servers.
+ * it answers and reaches its config servers. Whoever is being stopped is not.
  */
 export function isHealthy(view: MemberView, all: readonly MemberView[]): boolean {
+  if (isStopping(view)) return false;
   if (view.member.role === 'router') return view.database?.router?.configReachable === true;
   const state = stateOf(view);
   if (state === 'PRIMARY') return view.database?.writablePrimary === true;

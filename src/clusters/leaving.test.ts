@@ -66,3 +66,30 @@ test('S3 L1 a primary that is not to be one any more waits with its hand-over fo
     'converged',
   ]);
 });
+
+test('S2 A8.1 one whose upgrade is taken back is under way until its process, which is ending, was seen to be followed', () => {
+  const play = new Play(desired({ version: '8.0.29-13' }));
+  play.desired = desired({ version: '8.0.32-14', generation: 2 });
+  expect([play.pass(), play.pass()]).toEqual(['upgrade orders-2', 'upgrade orders-1']);
+  play.desired = desired({ version: '8.0.29-13', generation: 3 });
+  play.perform({ kind: 'upgrade', member: 'orders-1', version: '8.0.29-13' });
+  // It has all that it is to have, and answers; only its agent knows that it does so for a moment yet.
+  const o = play.reading();
+  const ending = {
+    ...o,
+    members: o.members.map((m) =>
+      m.name === 'orders-1' && m.facts?.process.kind === 'running'
+        ? { ...m, facts: { ...m.facts, process: { ...m.facts.process, stopping: true as const } } }
+        : m,
+    ),
+  };
+  const state = advance(play.state, play.desired, ending, play.now + 1);
+  const decided = plan(ending, play.desired, state, play.now + 1);
+  expect([decided.act, decided.waits.map((w) => w.detail)]).toEqual([
+    null,
+    ['orders-1 restarts; no other member is touched meanwhile', 'orders-1 is being stopped'],
+  ]);
+  const upgrade = { kind: 'upgrade', member: 'orders-2', version: '8.0.29-13' } as const;
+  expect(guard(upgrade, ending, play.desired, state, play.now + 1)?.reason).toBe('OperationPending');
+  expect(play.pass()).toBe('upgrade orders-2');
+});

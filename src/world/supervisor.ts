@@ -60,7 +60,13 @@ export class Supervisor {
     if (run !== null) {
       const { pid } = run.process;
       return this.answering
-        ? { kind: 'running', pid, since: run.since, adopted: this.#adopted }
+        ? {
+            kind: 'running',
+            pid,
+            since: run.since,
+            adopted: this.#adopted,
+            ...(this.#stopping ? { stopping: true } : {}),
+          }
         : { kind: 'starting', pid, since: run.since };
     }
     if (this.#ended === null) return { kind: 'absent' };
@@ -240,6 +246,7 @@ export class Supervisor {
   #stop(run: Run): void {
     this.#stopping = true;
     this.#outside.stops(run, this.#goal.kind === 'run' ? 'restart' : this.#goal.kind);
+    this.#outside.changed();
     const { process } = run;
     process.terminate();
     this.#machine.near.timeline.after(STOP_TIMEOUT, () => process.kill());

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../base/units.ts';
 import type { Decision } from '../decisions.ts';
-import { isHealthy, isOut, lagOf, primaryOf, stateOf } from '../interpret.ts';
+import { isHealthy, isOut, isStopping, lagOf, primaryOf, stateOf } from '../interpret.ts';
 import { isRouter, stayingMembers, wantedMembers } from '../topology.ts';
 import { noPrimary } from './bootstrap.ts';
 import { type Planner, soon, verdict, wait } from './planner.ts';
@@ -23,7 +23,9 @@ export const planHealth: Planner = (scene) => {
       const state = stateOf(view) ?? 'unknown';
       const lag = lagOf(view, members);
       const percent = view.database.initialSyncPercent;
-      if (state === 'STARTUP2') {
+      if (isStopping(view)) {
+        decisions.push(wait('WaitingForMembers', soon(scene), `${name} is being stopped`, name));
+      } else if (state === 'STARTUP2') {
         decisions.push(
           wait(
             'InitialSync',
@@ -46,9 +48,8 @@ export const planHealth: Planner = (scene) => {
   for (const view of scene.all.filter((v) => isRouter(v.member) && v.database !== null)) {
     if (isHealthy(view, scene.all)) continue;
     const { name } = view.member;
-    decisions.push(
-      wait('WaitingForMembers', soon(scene), `router ${name} does not reach the config servers`, name),
-    );
+    const why = isStopping(view) ? 'is being stopped' : 'does not reach the config servers';
+    decisions.push(wait('WaitingForMembers', soon(scene), `router ${name} ${why}`, name));
   }
   const [has, wanted] = [stayingMembers(scene.state).length, wantedMembers(scene.desired)];
   if (has !== wanted && decisions.length === 0) {

@@ -14,6 +14,7 @@ import {
   isHealthy,
   isNewcomer,
   isOut,
+  isStopping,
   isUnanswered,
   lagOf,
   type MemberView,
@@ -252,7 +253,7 @@ function settling(scene: Scene, view: MemberView, members: readonly MemberView[]
       name,
     );
   }
-  if (!runsItsSnapshot(view))
+  if (!runsItsSnapshot(view) || isStopping(view))
     return wait('DisruptionInProgress', soon(scene), `${name} restarts; ${others}`, name);
   if (!presentsItsCertificate(view))
     return wait('DisruptionInProgress', soon(scene), `${name} presents another certificate; ${others}`, name);

@@ -45,8 +45,11 @@ export const oneAtATime: Checker = (stage) => {
       if (others.length > 0 && mongod.phase === 'listening')
         world.narrator.fail('S2', `${machine.name} stops ${member} while ${others.join(', ')} is down by us`);
     },
-    member: (_, outputs) => {
-      if (outputs.some(({ kind }) => kind === 'stateChanged')) for (const set of down.keys()) settle(set);
+    member: (mongod, outputs) => {
+      const changed = outputs.some(({ kind }) => kind === 'stateChanged');
+      // One that catches up changes nothing but its position, and may be gone again before the next second.
+      for (const [set, open] of down)
+        if (changed || [...open.values()].some(({ old }) => old.host === mongod.host)) settle(set);
     },
     second: () => {
       for (const set of down.keys()) settle(set);
