@@ -363,8 +363,6 @@ export class Agent {
   publish(serviceId: string, snapshot: MemberSnapshot, fence: Fence): void {
     const { disk } = this.#machine;
     const member = this.#member(serviceId);
-    if (member.supervisor.leaving)
-      throw new BelayError('ServiceNotFound', `${serviceId} is being removed`, { retry: 'later' });
     const owner = disk.services.get(serviceId)?.owner ?? null;
     if (owner?.clusterUid !== snapshot.clusterUid || owner.member !== snapshot.member) {
       throw new BelayError('OwnershipConflict', `${serviceId} is not ${snapshot.member}`, { retry: 'never' });

@@ -141,4 +141,15 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'config servers were rolled while a shard’s member was down and lacked its cure',
   },
+  {
+    seed: 711_048,
+    kind: 'replicaSets',
+    showed:
+      'the ending process of a member whose upgrade was taken back was taken for the one that follows it',
+  },
+  {
+    seed: 703_905,
+    kind: 'maintained',
+    showed: 'a member was back between two looks of the checker, and gone again at the second',
+  },
 ];

@@ -46,10 +46,10 @@ export const oneAtATime: Checker = (stage) => {
         world.narrator.fail('S2', `${machine.name} stops ${member} while ${others.join(', ')} is down by us`);
     },
     member: (mongod, outputs) => {
-      const changed = outputs.some(({ kind }) => kind === 'stateChanged');
-      // One that catches up changes nothing but its position, and may be gone again before the next second.
+      // One that is back may be gone again before the next second: by its own step or by what its primary has become.
+      const shown = outputs.some(({ kind }) => kind === 'stateChanged' || kind === 'topology');
       for (const [set, open] of down)
-        if (changed || [...open.values()].some(({ old }) => old.host === mongod.host)) settle(set);
+        if (shown || [...open.values()].some(({ old }) => old.host === mongod.host)) settle(set);
     },
     second: () => {
       for (const set of down.keys()) settle(set);
