@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { SECOND } from '../base/units.ts';
 import { ORDERS } from '../server/testing/rig.ts';
 import { type CliRig, makeCli, ORDERS_YAML, type Ran } from './testing/rig.ts';
+import { isKept } from './verbs/operations.ts';
 
 let cli: CliRig;
 beforeEach(async () => {
@@ -94,6 +95,23 @@ test('A13.1 --no-wait says how to watch and to stop; cancel stops it; wait tells
   const twice = await cli.belay(['cancel', name]);
   expect(twice.code).toBe(4);
   expect(twice.err).toContain(`${name} has ended: Cancelled`);
+});
+
+test('A13.1 what cannot be stopped safely any more is seen by what it says: cancel waits for nothing then', () => {
+  const operation = (status: Readonly<Record<string, unknown>>) =>
+    ({ metadata: { name: 'x' }, status }) as never;
+  const kept = {
+    cancelRequested: true,
+    cancellable: false,
+    message: 'not cancelled: it goes on',
+    state: 'Running',
+  };
+  expect(isKept(operation(kept))).toBe(true);
+  expect(isKept(operation({ ...kept, cancelRequested: false }))).toBe(false);
+  expect(isKept(operation({ ...kept, cancellable: true }))).toBe(false);
+  // Its answer is from before it was asked.
+  expect(isKept(operation({ ...kept, message: 'restarts' }))).toBe(false);
+  expect(isKept(null)).toBe(false);
 });
 
 test('A13.1 Ctrl-C leaves an operation running and says how to watch and how to stop it', async () => {

@@ -51,24 +51,32 @@ test('A6.4 L1 a set that shrinks to one member asks for nothing at its last step
 
 test('S2 A8.1 a member that the platform upgrades, or that is coming back, keeps its grant; the others hold none', () => {
   const { state, desired: want } = new Play(desired());
-  expect(underWay(state)).toEqual([]);
+  expect(underWay(state, want)).toEqual([]);
   const upgraded = startStep(state, { kind: 'upgrade', member: 'orders-1', version: want.version }, 'u1', 0);
-  expect(underWay(upgraded)).toEqual(['orders-1']);
+  expect(underWay(upgraded, want)).toEqual(['orders-1']);
   const grown = startStep(state, { kind: 'growVolume', member: 'orders-1', sizeBytes: 1 }, 'g1', 0);
-  expect(underWay(grown)).toEqual([]);
+  expect(underWay(grown, want)).toEqual([]);
   for (const stage of ['reloading', 'upgrading'] as const)
-    expect(underWay(withMember(state, 'orders-2', { stage }))).toEqual(['orders-2']);
+    expect(underWay(withMember(state, 'orders-2', { stage }), want)).toEqual(['orders-2']);
 });
 
-test('A14.2 S13 a suspension takes down by force who serves, and asks for nobody who serves no more; a deletion asks nobody', () => {
+test('A14.2 S13 a suspension takes down by force who serves, all or nobody, and asks for nobody who serves no more; a deletion asks nobody', () => {
   const set = new Play(desired());
   const step: Step = { kind: 'deleteRuntime', member: 'orders-1' };
   const asked = (state: State, want = desired({ suspend: true })) =>
-    disruptionsOf(step, state, set.reading(), want).map((d) => [d.member, d.mode]);
-  expect(asked(set.state)).toEqual([['orders-1', 'force']]);
+    disruptionsOf(step, state, set.reading(), want).map((d) => [d.member, d.mode].join());
+  expect(asked(set.state)).toEqual(['orders-0,force', 'orders-1,force', 'orders-2,force']);
+  expect(asked(withMember(set.state, 'orders-0', { activated: null }))).toEqual([
+    'orders-1,force',
+    'orders-2,force',
+  ]);
   expect(asked(withMember(set.state, 'orders-1', { stage: 'removing' }))).toEqual([]);
   expect(asked(withMember(set.state, 'orders-1', { activated: null }))).toEqual([]);
   expect(asked(set.state, desired({ suspend: true, deleting: { keepVolumes: true } }))).toEqual([]);
+  // What is granted is kept until all are down, whatever the order in which they go.
+  const begun = startStep(set.state, step, 'd1', 0);
+  expect(underWay(begun, desired({ suspend: true }))).toEqual(['orders-0', 'orders-1', 'orders-2']);
+  expect(underWay(begun, desired())).toEqual([]);
 });
 
 test('S2 C2.5 a hand-over of three asks for the primary; a member without a vote leaves without a question', () => {

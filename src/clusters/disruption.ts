@@ -34,9 +34,7 @@ export function disruptionsOf(
       return leaving(step, state, observed).map((member) => strong(member, 'leaves the set'));
     case 'deleteRuntime':
       if (isLeavingRouter(step.member, state, desired)) return [strong(step.member, 'leaves')];
-      return isSuspension(step.member, state, desired)
-        ? [{ member: step.member, why: 'is suspended', mode: 'force' }]
-        : [];
+      return goesToSleep(step.member, state, desired) ? sleepers(state, desired) : [];
     default:
       return [];
   }
@@ -68,10 +66,19 @@ function changesPlaces(set: string, state: State, observed: Observed): boolean {
 }
 
 /** A deletion asks nobody: there is nothing left to be kept available. One that left its set serves nobody any more. */
-function isSuspension(member: string, state: State, desired: Desired): boolean {
-  if (desired.deleting !== null || !desired.suspend) return false;
-  const record = state.members.find((m) => m.name === member);
-  return record !== undefined && record.stage !== 'removing' && record.activated !== null;
+function goesToSleep(member: string, state: State, desired: Desired): boolean {
+  return sleepers(state, desired).some((sleeper) => sleeper.member === member);
+}
+
+/**
+ * Nobody is stopped before all may be: a cluster that stood still half way, because one of its hosts is somebody else's for
+ * an hour, would be neither here nor there.
+ */
+function sleepers(state: State, desired: Desired): readonly Disruption[] {
+  if (desired.deleting !== null || !desired.suspend) return [];
+  return state.members
+    .filter((m) => m.stage !== 'removing' && m.activated !== null)
+    .map(({ name }) => ({ member: name, why: 'is suspended', mode: 'force' }));
 }
 
 /** C2.5: no configuration says that a router leaves; it serves until its runtime goes. */
@@ -100,12 +107,17 @@ function leaving(
     .map((v) => v.member.name);
 }
 
-/** Members that are down or coming back because of a step of ours: their grants are kept until they are back. */
-export function underWay(state: State): readonly string[] {
-  return state.members
+/**
+ * Members that are down or coming back because of a step of ours: their grants are kept until they are back. Those of a
+ * suspension are kept until it is done.
+ */
+export function underWay(state: State, desired: Desired): readonly string[] {
+  const changed = state.members
     .filter(
       (m) =>
         m.stage === 'reloading' || m.stage === 'upgrading' || pendingOf(state, m.name)?.action === 'upgrade',
     )
     .map((m) => m.name);
+  const stopping = state.pending.some((p) => p.action === 'deleteRuntime');
+  return stopping ? [...changed, ...sleepers(state, desired).map(({ member }) => member)] : changed;
 }

@@ -44,6 +44,7 @@ const ask = (member: string): MemberAsk => ({
 
 const gateOf = (at: Desk) => ({
   acquire: async (asked: MemberAsk): Promise<Admission> => admitMember(at, asked, 1_000),
+  mayTake: async (asked: MemberAsk): Promise<Admission> => admitMember(at, asked, 1_000, { dry: true }),
   release: async (id: string) => releaseMember(at, id),
   holds: () => [],
   onChange: () => () => {},
@@ -89,4 +90,31 @@ test('S2 S13 a step that takes two members down passes with both grants or not a
   expect(passed.steps).toEqual([]);
   expect(passed.grants.size).toBe(0);
   expect(passed.waits[0]?.detail).toMatch(/^orders-1: /);
+});
+
+test('S13 A14.2 of several that are needed nothing is locked in vain, each is asked for once, and the refused one is named', async () => {
+  const at = desk();
+  const force = (member: string): MemberAsk => ({ ...ask(member), mode: 'force' });
+  admitMember(at, { ...ask('orders-2'), id: 'someone' }, 1_000);
+  const asked: string[] = [];
+  const gate = gateOf(at);
+  const counting = {
+    ...gate,
+    acquire: (one: MemberAsk) => {
+      asked.push(one.id);
+      return gate.acquire(one);
+    },
+  };
+  const all = () => ['orders-0', 'orders-1', 'orders-2'].map(force);
+  const steps = ['orders-0', 'orders-1', 'orders-2'].map(step);
+  const passed = await passGate(counting, steps, all, 5_000, 1_000);
+  expect(passed.steps).toEqual([]);
+  expect(passed.waits).toHaveLength(1);
+  expect(passed.waits[0]?.detail).toMatch(/^orders-2: /);
+  expect(asked).toEqual(['uid/orders-2']);
+  expect([...at.entries()].flatMap((entry) => entry.held.map((held) => held.action.scope))).toHaveLength(1);
+  releaseMember(at, 'someone');
+  asked.length = 0;
+  expect((await passGate(counting, steps, all, 5_000, 1_000)).steps).toHaveLength(3);
+  expect([...asked].sort()).toEqual(['uid/orders-0', 'uid/orders-1', 'uid/orders-2']);
 });

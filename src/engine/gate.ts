@@ -16,6 +16,8 @@ export interface Holder {
 /** The maintenance authority as the engine sees it. */
 export interface Gate {
   acquire(ask: MemberAsk): Promise<Admission>;
+  /** Only asks: nothing is locked, and nothing remembered. */
+  mayTake(ask: MemberAsk): Promise<Admission>;
   release(id: string): Promise<void>;
   /** Ids of what is held or asked for, of those that begin so. From memory. */
   holds(prefix: string): readonly string[];
@@ -40,7 +42,7 @@ export const WAIT_FOR_GRANT = 'MaintenanceGrant';
 
 /** Asks for every step; a step that takes several members down needs all of their grants. */
 export async function passGate<Step extends AnyStep>(
-  gate: Pick<Gate, 'acquire'>,
+  gate: Pick<Gate, 'acquire' | 'mayTake'>,
   steps: readonly Step[],
   asksOf: (step: Step) => readonly MemberAsk[],
   patience: Millis,
@@ -49,18 +51,39 @@ export async function passGate<Step extends AnyStep>(
   const free: Step[] = [];
   const waits: AnyPlan<Step>['waits'][number][] = [];
   const grants = new Map<string, readonly Grant[]>();
+  // Steps that need each other's grants ask for each once.
+  const known = new Map<string, Admission>();
+  const acquire = async (ask: MemberAsk): Promise<Admission> => {
+    const admission = known.get(ask.id) ?? (await gate.acquire(ask));
+    if (!known.has(ask.id) && admission.kind === 'refused')
+      waits.push(waitFor(ask, admission, patience, now));
+    known.set(ask.id, admission);
+    return admission;
+  };
   for (const step of steps) {
     const got: Grant[] = [];
-    for (const ask of asksOf(step)) {
-      const admission = await gate.acquire(ask);
-      if (admission.kind === 'granted') got.push(admission.grant);
-      else waits.push(waitFor(ask, admission, patience, now));
+    const asks = asksOf(step);
+    // Of several nothing is locked in vain: those that cannot be had now are asked for first.
+    for (const ask of asks.every(({ id }) => known.has(id)) ? asks : await hardestFirst(gate, asks)) {
+      const admission = await acquire(ask);
+      if (admission.kind === 'refused') break;
+      got.push(admission.grant);
     }
-    if (got.length < asksOf(step).length) continue;
+    if (got.length < asks.length) continue;
     free.push(step);
     grants.set(JSON.stringify(step), got);
   }
   return { steps: free, waits, grants };
+}
+
+async function hardestFirst(
+  gate: Pick<Gate, 'mayTake'>,
+  asks: readonly MemberAsk[],
+): Promise<readonly MemberAsk[]> {
+  if (asks.length < 2) return asks;
+  const refused = new Set<MemberAsk>();
+  for (const ask of asks) if ((await gate.mayTake(ask)).kind === 'refused') refused.add(ask);
+  return [...refused, ...asks.filter((ask) => !refused.has(ask))];
 }
 
 /** An event announces that a lock is gone; the time is only how long that is relied on. */

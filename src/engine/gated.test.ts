@@ -44,6 +44,7 @@ async function scene(
       held.add(ask.id);
       return admission;
     },
+    mayTake: async (ask) => admitMember(desk, ask, clock.now(), { dry: true }),
     release: async (id) => {
       releaseMember(desk, id);
       held.delete(id);

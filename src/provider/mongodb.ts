@@ -83,7 +83,8 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
         mode,
         duration: HOLD,
       })),
-    underWay: ({ object, state }) => underWay(state).map((member) => `${object.metadata.uid}/${member}`),
+    underWay: ({ object, state, desired }) =>
+      underWay(state, desired).map((member) => `${object.metadata.uid}/${member}`),
     perform: (step, cluster, context) => perform(deps, step, cluster, context),
     applyOutcome,
     report,

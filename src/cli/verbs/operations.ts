@@ -61,7 +61,12 @@ const hint = ({ metadata }: ApiObject): string =>
   `watch it: belay wait operation ${metadata.name}   stop it: belay cancel ${metadata.name}`;
 
 /** Follows to the end. Ctrl-C and the end of patience leave it running and say so. */
-async function followed(context: Context, name: string, timeoutMillis: Millis): Promise<ApiObject> {
+async function followed(
+  context: Context,
+  name: string,
+  timeoutMillis: Millis,
+  reached: (object: ApiObject | null) => boolean = hasEnded,
+): Promise<ApiObject> {
   const kind = await kindOf('operation');
   const goal = `the end of operations/${name}`;
   try {
@@ -70,7 +75,7 @@ async function followed(context: Context, name: string, timeoutMillis: Millis): 
       namespace: context.namespace,
       name,
       timeoutMillis,
-      reached: hasEnded,
+      reached,
       goal,
     });
     if (end !== null) return end;
@@ -152,7 +157,17 @@ export async function operations(
   return get(context, ['operations'], { ...options, selector, none });
 }
 
-/** `belay cancel OPERATION`: asks, and waits until it has stopped. Exit 1 when it ended in another way. */
+/** It was asked to stop and cannot be stopped safely now. */
+export const isKept = (object: ApiObject | null): boolean => {
+  if (object === null) return false;
+  const { cancelRequested, cancellable, message } = statusOf(object);
+  return cancelRequested === true && cancellable === false && message?.startsWith('not cancelled') === true;
+};
+
+/**
+ * `belay cancel OPERATION`: asks, and waits until it has stopped. Exit 1 when it ended in another way, 4 when it goes on because
+ * it cannot be stopped safely.
+ */
 export async function cancel(
   context: Context,
   word: string,
@@ -162,7 +177,16 @@ export async function cancel(
   const path = `${objectPath('operations', context.namespace, name)}/cancel`;
   const asked = await context.client.request<ApiObject>('POST', path);
   if (!options.wait) return show(context, asked, `operations/${name} is being cancelled`, null);
-  const object = await followed(context, name, options.timeoutMillis);
+  const object = await followed(
+    context,
+    name,
+    options.timeoutMillis,
+    (seen) => hasEnded(seen) || isKept(seen),
+  );
+  if (!hasEnded(object)) {
+    await show(context, object, `operations/${name} ${statusOf(object).message}`, null);
+    throw new Exit(EXIT.refused);
+  }
   await show(context, object, outcome(object), null);
   if (statusOf(object).state !== 'Cancelled') throw new Exit(EXIT.failed);
 }

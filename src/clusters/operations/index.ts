@@ -168,11 +168,28 @@ function goOn(scene: Scene): State {
   if (ended !== null)
     return stop(rest === undefined ? moved : { ...rest, operation: moved.operation }, ended, now);
   const request = observed.requests.find((r) => r.uid === operation.uid);
+  const back = takenBackBy(scene, operation);
+  if (back !== undefined)
+    return stop(moved, { state: 'Cancelled', message: `${back.name} takes it back` }, now);
   // A document that vanished asks for nothing any more.
   if (request !== undefined && !request.cancelRequested) return moved;
   const left = rule.cancel({ ...scene, state: moved }, moved.operation ?? operation);
   if (typeof left === 'string') return moved;
   return stop(left, { state: 'Cancelled', message: 'cancelled on request' }, now);
+}
+
+/** Whoever wants a cluster back does not wait for the end of its suspension, which may be waiting itself; nor the reverse. */
+function takenBackBy({ state, observed }: Scene, operation: RunningOperation): OperationRequest | undefined {
+  if (operation.work.kind !== 'Suspension') return undefined;
+  const opposite = operation.work.suspend ? 'Resume' : 'Suspend';
+  const own = observed.requests.find((r) => r.uid === operation.uid);
+  return observed.requests.find(
+    (r) =>
+      r.spec.type === opposite &&
+      !r.cancelRequested &&
+      !isEnded(state, r.uid) &&
+      r.createdAt >= (own?.createdAt ?? operation.startedAt),
+  );
 }
 
 function beginNext(scene: Scene): State {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { desired } from '../fixtures.ts';
+import { advance } from '../learn.ts';
 import { Play } from '../play.ts';
 import type { OperationRequest } from '../types.ts';
 import { operationStatus } from './status.ts';
@@ -29,6 +30,9 @@ test('A13.1 A14.2 suspend sets the spec when its turn has come, and ends when no
 
 test('A13.6 what waits for the end of a suspension does not stand in the way of it', () => {
   const set = new Play(desired());
+  set.requests = [asked('Suspend'), asked('Restart')];
+  set.toTheEnd();
+  expect(set.state.ended.map((e) => [e.uid, e.state])).toEqual([['Suspend', 'Succeeded']]);
   set.requests = [asked('Suspend'), asked('Restart'), asked('Resume')];
   const told = set.toTheEnd();
   expect(told.filter((line) => line.startsWith('setSuspend'))).toEqual([
@@ -40,6 +44,29 @@ test('A13.6 what waits for the end of a suspension does not stand in the way of 
     ['Resume', 'Succeeded'],
     ['Restart', 'Succeeded'],
   ]);
+});
+
+test('A13.1 who wants a cluster back waits for no suspension, which may be waiting itself; nor the reverse', () => {
+  const set = new Play(desired());
+  set.requests = [asked('Suspend')];
+  expect(set.pass()).toBe('setSuspend true');
+  set.requests = [asked('Suspend'), { ...asked('Resume'), createdAt: 5 }];
+  expect(set.toTheEnd()).toContain('setSuspend false');
+  expect(endedOf(set)).toEqual([
+    'Suspend Cancelled: orders-Resume takes it back',
+    'Resume Succeeded: it runs again',
+  ]);
+  // One that was asked for before is no answer to it, nor one that was cancelled.
+  const other = new Play(desired());
+  other.requests = [{ ...asked('Suspend'), createdAt: 5 }];
+  other.pass();
+  other.requests = [
+    { ...asked('Suspend'), createdAt: 5 },
+    { ...asked('Resume', 'before'), createdAt: 1 },
+    { ...asked('Resume', 'not'), createdAt: 9, cancelRequested: true },
+  ];
+  const next = advance(other.state, other.desired, other.reading(), other.now + 1);
+  expect(next.operation?.uid).toBe('Suspend');
 });
 
 test('A13.1 a suspension that the spec says already is not cancelled; a document that says otherwise wins', () => {
