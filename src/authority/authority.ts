@@ -19,6 +19,7 @@ import {
   dropTask,
   ENGINE_OWNER,
   type Entry,
+  extendActions,
   Fleet,
   getTask,
   HAND_OVER_TAKES,
@@ -34,7 +35,9 @@ import {
   type TaskOptions,
   type TaskReply,
   type TaskSpec,
+  type TaskStatus,
   taskSpecOf,
+  withdrawPending,
 } from '../maintenance/index.ts';
 import { isDnsName } from '../model/index.ts';
 import { eventsOf } from './events.ts';
@@ -187,6 +190,16 @@ export class Authority {
 
   complete(ids: readonly string[]): Promise<CompleteReply> {
     return this.#transact((desk, now) => completeActions(desk, ids, now));
+  }
+
+  /** Granted actions are held for so long from now on; SUCCESS, or BAD_REQUEST when one of them is not held any more. */
+  extend(ids: readonly string[], duration: Millis): Promise<TaskStatus> {
+    return this.#transact((desk, now) => extendActions(desk, ids, duration, now));
+  }
+
+  /** What a task waits for is not wanted any more; what it holds stays held. */
+  withdraw(uid: string): Promise<TaskReply> {
+    return this.#transact((desk, now) => withdrawPending(desk, uid, now));
   }
 
   /** How far the drain of an action is, in percent; null: it has ended. */

@@ -12,6 +12,10 @@ export interface Io {
   readonly ask: ((question: string) => Promise<boolean>) | null;
   /** Aborted by Ctrl-C, once somebody looks at it; until then Ctrl-C ends the process. */
   readonly interrupted: () => AbortSignal;
+  /** Aborted by a second Ctrl-C, once somebody looks at it; until then that ends the process. */
+  readonly insisted: () => AbortSignal;
+  /** Waits so long, or until the signal; never fails. */
+  readonly sleep: (millis: number, signal: AbortSignal) => Promise<void>;
   readonly now: () => number;
   readonly fetch: typeof fetch;
 }
@@ -35,6 +39,8 @@ export function realIo(): Io {
     stdin: readAll,
     ask: stdin.isTTY === true ? askOnTerminal : null,
     interrupted,
+    insisted,
+    sleep,
     now: () => Date.now(),
     fetch: (...args) => fetch(...args),
   };
@@ -59,15 +65,49 @@ async function askOnTerminal(question: string): Promise<boolean> {
   }
 }
 
+/** Waits so long, or until the signal. */
+export function sleep(millis: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, millis);
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+    if (signal.aborted) done();
+    else signal.addEventListener('abort', done);
+  });
+}
+
 let stop: AbortController | null = null;
+let insist: AbortController | null = null;
+
+/** One press of Ctrl-C can come twice: from the terminal, and passed on by what started us. */
+const ONE_PRESS = 500;
 
 function interrupted(): AbortSignal {
   if (stop === null) {
     const controller = new AbortController();
     stop = controller;
+    let at = 0;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (controller.signal.aborted && Date.now() - at < ONE_PRESS) return;
+      if (!controller.signal.aborted) controller.abort();
+      else if (insist !== null && !insist.signal.aborted) insist.abort();
+      else {
+        process.removeAllListeners(signal);
+        process.kill(process.pid, signal);
+      }
+      at = Date.now();
+    };
     // Whoever asks us to end, or goes away with the terminal, leaves no lock behind either.
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-      process.once(signal, () => controller.abort());
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
   }
   return stop.signal;
+}
+
+function insisted(): AbortSignal {
+  interrupted();
+  insist ??= new AbortController();
+  return insist.signal;
 }

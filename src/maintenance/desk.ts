@@ -385,6 +385,25 @@ export class Desk {
     return true;
   }
 
+  /**
+   * What is held is needed until `until`, if that is later than its deadline. False: there is none of this id, or its deadline
+   * has passed, after which it is nobody's any more.
+   */
+  extend(permissionId: string, until: Millis, now: Millis): boolean {
+    this.expire(now);
+    const entry = this.#register.holderOf(permissionId);
+    const held = entry?.held.find((p) => p.id === permissionId);
+    if (entry === undefined || held === undefined) return false;
+    const { deadline } = held;
+    if (deadline !== null && deadline <= now) return false;
+    const longer = deadline === null ? held : { ...held, deadline: Math.max(deadline, until) };
+    // Whoever is refused because of it is told until when.
+    this.#locks.release(permissionId);
+    const after = entry.held.map((p) => (p === held ? longer : p));
+    this.#put({ ...entry, refreshedAt: now, held: after });
+    return true;
+  }
+
   /** Pending actions are not wanted any more; what is held stays held. False: an eviction holds its host. */
   reject(id: string): boolean {
     const entry = this.#register.get(id);

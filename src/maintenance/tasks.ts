@@ -264,6 +264,27 @@ export function completeActions(desk: Desk, ids: readonly string[], now: Millis)
   return { status: 'SUCCESS', issues: [], actions };
 }
 
+/** Granted actions are needed for so long from now on: all of them are held longer or, when one is not held any more, none. */
+export function extendActions(desk: Desk, ids: readonly string[], duration: Millis, now: Millis): TaskStatus {
+  desk.expire(now);
+  const isHeld = (id: string): boolean => {
+    const deadline = desk.permission(id)?.deadline;
+    return deadline === null || (deadline !== undefined && deadline > now);
+  };
+  if (!ids.every(isHeld)) return 'BAD_REQUEST';
+  for (const id of ids) desk.extend(id, now + duration, now);
+  return 'SUCCESS';
+}
+
+/** What waits is not wanted any more; what is held stays held. A task that holds nothing is over. */
+export function withdrawPending(desk: Desk, uid: string, now: Millis): TaskReply {
+  desk.expire(now);
+  const entry = desk.task(uid);
+  if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
+  desk.reject(entry.id);
+  return desk.task(uid) === undefined ? { ...failed('SUCCESS', uid, ''), issues: [] } : viewOf(desk, uid);
+}
+
 // ── the words of an answer ─────────────────────────────────────────────────────────────────────────────────────────
 
 /** Newly granted first, then what is held from earlier, then what waits. */

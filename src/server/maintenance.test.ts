@@ -60,6 +60,31 @@ test('C6.1 a task is asked for, looked at, refreshed, completed and dropped over
   expect((await api.call('GET', `${TASKS}/kernel`)).body).toMatchObject({ status: 404, code: 'NotFound' });
 });
 
+test('C1.3 C6.1 what is held is held longer, and what waits is given up, over REST', async () => {
+  await put();
+  const body = { name: 't', hosts: ['y1', 'y2'], duration: '10m' };
+  const made = await api.call('POST', TASKS, { body });
+  const [{ id, deadline }] = made.body.groups.flat();
+  const extend = (more: Record<string, unknown>) =>
+    api.call('POST', `${TASKS}/t/extend`, { as: 'operator', body: { ids: [id], duration: '1h', ...more } });
+  const longer = await extend({});
+  const ends = Date.parse(longer.body.groups.flat()[0].deadline);
+  expect([longer.status, ends - Date.parse(deadline)]).toEqual([200, 50 * 60_000]);
+  for (const duration of ['0s', 'long', ''])
+    expect((await extend({ duration })).body).toMatchObject({
+      code: 'Invalid',
+      errors: [{ path: 'duration' }],
+    });
+  expect((await extend({ ids: ['nobody-p-1'] })).body).toMatchObject({
+    code: 'NotFound',
+    detail: 'task t does not hold nobody-p-1 any more',
+  });
+  const left = await api.call('POST', `${TASKS}/t/withdraw`);
+  expect(left.body.task.groups.flat()).toHaveLength(1);
+  await api.clock.advance(60 * 60_000 + 1);
+  expect((await api.call('GET', `${TASKS}/t`)).status).toBe(404);
+});
+
 test('C1.5 wrong requests: a code, every problem, and nothing left behind', async () => {
   await put();
   const send = async (body: unknown) => (await api.call('POST', TASKS, { body })).body;

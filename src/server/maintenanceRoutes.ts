@@ -3,10 +3,11 @@ import { z } from 'zod';
 import type { Authority, HostView, NodeView } from '../authority/index.ts';
 import { BelayError } from '../base/error.ts';
 import { ORIGINAL, type TaskReply } from '../maintenance/index.ts';
-import { type TopologyHealth, topologyHealthSchema } from '../model/index.ts';
+import { parseDuration, type TopologyHealth, topologyHealthSchema } from '../model/index.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   COMPLETE,
+  EXTEND,
   hostJson,
   nodeJson,
   PROGRESS,
@@ -137,6 +138,27 @@ function taskChanges(deps: ApiDeps): readonly Route[] {
     },
     {
       ...base,
+      path: `${ONE}/extend`,
+      id: 'extendMaintenance',
+      summary: 'Hold granted actions longer than they were asked for: all that are named, or none',
+      body: body(EXTEND),
+      answers: { 200: { description: 'The task' } },
+      handle: (call) => extend(maintenance, call),
+    },
+    {
+      ...base,
+      path: `${ONE}/withdraw`,
+      id: 'withdrawMaintenance',
+      summary: 'Want nothing more of what waits; what is held stays held',
+      answers: { 200: { description: 'What is left of the task; null: nothing' } },
+      handle: async (call) => {
+        const reply = await maintenance.withdraw(call.param('name'));
+        throwUnlessDone(reply.status, reply.issues);
+        return { task: reply.entry === null ? null : await told(maintenance, reply) };
+      },
+    },
+    {
+      ...base,
       path: `${ONE}/progress`,
       id: 'progressMaintenance',
       summary: 'How far a drain is',
@@ -202,6 +224,32 @@ async function complete(maintenance: Authority, call: Call): Promise<Json> {
     completed: done.actions.map(({ id }) => id),
     task: left.entry === null ? null : await told(maintenance, left),
   };
+}
+
+async function extend(maintenance: Authority, call: Call): Promise<Json> {
+  const uid = call.param('name');
+  const { ids, duration } = call.body as z.infer<typeof EXTEND>;
+  const parsed = parseDuration(duration);
+  if (!parsed.ok || parsed.value <= 0)
+    throw new BelayError('Invalid', 'the request has problems', {
+      retry: 'never',
+      problems: [{ path: 'duration', message: parsed.ok ? 'must be longer than nothing' : parsed.error }],
+    });
+  const before = await maintenance.get(uid);
+  throwUnlessDone(before.status, before.issues);
+  const own = new Set(before.groups.flat().map((view) => view.id));
+  const foreign = ids.filter((id) => !own.has(id));
+  const status = foreign.length > 0 ? 'BAD_REQUEST' : await maintenance.extend(ids, parsed.value);
+  if (status !== 'SUCCESS')
+    throw new BelayError(
+      'NotFound',
+      `task ${uid} does not hold ${(foreign.length > 0 ? foreign : ids).join(', ')} any more`,
+      {
+        retry: 'never',
+        fix: `ask for it again: belay maintenance create`,
+      },
+    );
+  return answer(maintenance, await maintenance.get(uid));
 }
 
 function lookRoutes(deps: ApiDeps): readonly Route[] {

@@ -6,6 +6,7 @@ import type { Millis } from '../base/units.ts';
 import {
   type ActionView,
   actionDocument,
+  DEFAULT_DURATION,
   type TaskReply,
   type TaskSpec,
   taskSpecOf,
@@ -49,6 +50,10 @@ export const COMPLETE = z.strictObject({
   ids: z.array(z.string()).optional().describe('Identities of granted actions.'),
   hosts: z.array(z.string()).optional().describe('Hosts whose actions are done.'),
   all: z.boolean().default(false).describe('Everything the task holds.'),
+});
+export const EXTEND = z.strictObject({
+  ids: z.array(z.string()).min(1).describe('Identities of granted actions.'),
+  duration: z.string().describe('How long they are needed from now on.'),
 });
 export const PROGRESS = z.strictObject({
   id: z.string().describe('Identity of the drain.'),
@@ -120,6 +125,7 @@ function actionJson(
     type,
     scope,
     duration,
+    durationMillis: view.action.duration ?? DEFAULT_DURATION,
     state: view.status.toLowerCase(),
     reason: view.reason ?? 'NotTried',
     message: view.details,

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ApiRig, makeApi } from '../../server/testing/rig.ts';
-import type { Io } from '../io.ts';
+import { type Io, sleep } from '../io.ts';
 import { run } from '../main.ts';
 
 export interface Ran {
@@ -18,6 +18,11 @@ export interface RunOptions {
   readonly tty?: boolean;
   readonly ask?: (question: string) => Promise<boolean>;
   readonly signal?: AbortSignal;
+  /** A second Ctrl-C. */
+  readonly insist?: AbortSignal;
+  /** In place of real waiting. */
+  readonly sleep?: Io['sleep'];
+  readonly fetch?: typeof fetch;
   readonly now?: () => number;
   /** Told of every piece of output as it comes. */
   readonly onText?: (text: string) => void;
@@ -45,8 +50,10 @@ export async function belay(args: readonly string[], options: RunOptions = {}): 
     stdin: async () => options.stdin ?? '',
     ask: options.ask ?? null,
     interrupted: () => options.signal ?? never,
+    insisted: () => options.insist ?? never,
+    sleep: options.sleep ?? sleep,
     now: options.now ?? (() => Date.now()),
-    fetch: (...given) => fetch(...given),
+    fetch: options.fetch ?? ((...given) => fetch(...given)),
   };
   const code = await run(args, io);
   return { code, out, err };

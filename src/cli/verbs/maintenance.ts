@@ -3,6 +3,8 @@ import { BelayError } from '../../base/error.ts';
 import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText, table } from '../output.ts';
+import { Patience } from './patience.ts';
+import { pause } from './pause.ts';
 
 /** One action as the API tells it. */
 export interface ActionRow {
@@ -18,6 +20,8 @@ export interface ActionRow {
     };
   };
   readonly state: 'pending' | 'performed' | 'in_progress';
+  /** How long it was asked for. */
+  readonly durationMillis: number;
   readonly reason: string;
   readonly message: string;
   readonly deadline: string | null;
@@ -40,6 +44,8 @@ interface HolderRow {
   readonly until: string | null;
 }
 export interface NodeRow {
+  /** NAMESPACE/NAME of a member, TOPOLOGY/NUMBER of a node. */
+  readonly key: string;
   readonly name: string;
   readonly cluster: string;
   readonly host: string;
@@ -76,27 +82,40 @@ export interface Wanted {
 const TASKS = '/api/v1/maintenance/tasks';
 export const taskPath = (name: string): string => `${TASKS}/${encodeURIComponent(name)}`;
 
-/** The body of a request; `Usage` when it names nothing. */
-export function bodyOf(wanted: Wanted): object {
+/** The body of a request; `Usage` when it names nothing. Members are of the namespace the verb is about. */
+export function bodyOf(context: Context, wanted: Wanted): object {
   const { hosts, nodes, topology, name, ...rest } = wanted;
   if (hosts.length + nodes.length === 0)
     throw new BelayError('Usage', 'which hosts or nodes?', {
       retry: 'never',
       fix: 'name them with --host HOST or --node NAME; belay maintenance nodes lists what there is',
     });
+  const keys = nodes.map((n) =>
+    topology !== undefined || n.includes('/') ? n : `${context.namespace}/${n}`,
+  );
   return {
     ...rest,
-    ...(hosts.length === 0 ? {} : { hosts }),
-    ...(nodes.length === 0 ? {} : { nodes }),
+    ...(hosts.length === 0 ? {} : { hosts: once(context, hosts) }),
+    ...(nodes.length === 0 ? {} : { nodes: once(context, keys) }),
     ...(topology === undefined ? {} : { topology }),
     ...(name === undefined ? {} : { name }),
   };
 }
 
+/** Each name once, with a remark about what was said twice. */
+function once(context: Context, names: readonly string[]): readonly string[] {
+  const twice = new Set(names.filter((name, i) => names.indexOf(name) !== i));
+  for (const name of context.quiet ? [] : twice)
+    context.terminal.err(`${name} is named more than once and is taken once`);
+  return [...new Set(names)];
+}
+
 /** `create`: asks, and with `waitMillis` asks again until everything is granted. */
 export async function create(context: Context, wanted: Wanted, waitMillis: number | null): Promise<void> {
-  let task = await context.client.request<TaskRow>('POST', TASKS, { body: bodyOf(wanted) });
+  let task = await context.client.request<TaskRow>('POST', TASKS, { body: bodyOf(context, wanted) });
   const until = context.now() + (waitMillis ?? 0);
+  const stop = context.io.interrupted;
+  const patience = new Patience(context);
   while (waitMillis !== null && waiting(task).length > 0) {
     if (context.now() >= until) {
       await print(context, task);
@@ -105,16 +124,35 @@ export async function create(context: Context, wanted: Wanted, waitMillis: numbe
         fix: `ask again: belay maintenance refresh ${task.name}   or give it up: belay maintenance drop ${task.name}`,
       });
     }
-    await pause(context, Math.min(nextLook(context, task), until - context.now()));
-    task = await context.client.request<TaskRow>('POST', `${taskPath(task.name)}/refresh`);
+    await pause(context, Math.min(nextLook(context, task), until - context.now()), stop());
+    const refresh = () => context.client.request<TaskRow>('POST', `${taskPath(task.name)}/refresh`);
+    if (!stop().aborted) task = await patience.ask(refresh, stop()).catch(unlessAborted(stop(), task));
+    if (stop().aborted) return leave(context, task);
   }
   await print(context, task);
+}
+
+const unlessAborted =
+  <T>(signal: AbortSignal, before: T) =>
+  (failure: unknown): T => {
+    if (signal.aborted) return before;
+    throw failure;
+  };
+
+/** Ctrl-C ends the waiting, not the task: what it holds, and what it keeps from others. */
+function leave(context: Context, task: TaskRow): never {
+  const waits = waiting(task).length;
+  const held = task.groups.flat().length - waits;
+  context.terminal.err(
+    `task ${task.name} stays: ${held} granted, ${waits} still wanted, which holds back less urgent work; give it up: belay maintenance drop ${task.name}`,
+  );
+  throw new Exit(EXIT.interrupted);
 }
 
 /** `explain`: what would be granted and what stands in the way; nothing changes. Ends with 4 when something would wait. */
 export async function explain(context: Context, wanted: Wanted): Promise<void> {
   const task = await context.client.request<TaskRow>('POST', '/api/v1/maintenance/explain', {
-    body: bodyOf(wanted),
+    body: bodyOf(context, wanted),
   });
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText(task, format));
@@ -295,19 +333,3 @@ export function nextLook(context: Context, task: TaskRow): number {
 const HANDS_OVER = 'PrimaryStepsDown';
 const LOOK_LEAST = 500;
 const LOOK_MOST = 10_000;
-
-/** Waits, or ends with Ctrl-C. */
-export async function pause(context: Context, millis: number): Promise<void> {
-  const signal = context.io.interrupted();
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(done, Math.max(0, millis));
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    if (signal.aborted) done();
-    else signal.addEventListener('abort', done);
-  });
-  if (signal.aborted) throw new Exit(EXIT.interrupted);
-}

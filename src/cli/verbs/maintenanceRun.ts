@@ -1,10 +1,10 @@
 /**
  * `belay maintenance run … -- COMMAND`: takes hosts as they are granted, runs the command for each, gives each back when what
- * is on it has come back, and cleans up however it ends.
+ * is on it has come back, and cleans up however it ends. A host stays locked as long as its command runs, however long that
+ * takes and whatever else happens: who gives one back under a running command has two members of a set down.
  */
-import { spawn } from 'node:child_process';
 import { BelayError } from '../../base/error.ts';
-import { formatDuration } from '../../base/units.ts';
+import { formatDuration, type Millis, SECOND } from '../../base/units.ts';
 import type { Context } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { makePainter } from '../progress.ts';
@@ -12,48 +12,48 @@ import {
   type ActionRow,
   bodyOf,
   type HostRow,
+  type NodeRow,
   nameOf,
   nextLook,
-  pause,
   type TaskRow,
   taskPath,
   type Wanted,
   waiting,
 } from './maintenance.ts';
+import { Patience } from './patience.ts';
+import { pause } from './pause.ts';
+import { checkCommand, type Place, placeOf, type Started, start } from './rollCommand.ts';
 
 export interface RunOptions {
   readonly command: readonly string[];
   readonly allHosts: boolean;
   /** How long nothing may change on a host after the command before it is looked at. */
-  readonly settleMillis: number;
+  readonly settleMillis: Millis;
   /** Go on with others when a command has failed. */
   readonly keepGoing: boolean;
 }
 
-interface Job {
-  readonly action: ActionRow;
-  readonly startedAt: number;
-  doing: string;
-}
+/** Longest sleep before a look at the clock: one that was set on, or a machine that slept, is noticed in time. */
+const LOOK_AT_CLOCK: Millis = 30 * SECOND;
 
 /** See the head of this file. Ends with 1 when a command failed, with 130 after Ctrl-C. */
 export async function run(context: Context, asked: Wanted, options: RunOptions): Promise<void> {
-  if (options.command.length === 0)
-    throw new BelayError('Usage', 'run what?', {
-      retry: 'never',
-      fix: 'write the command behind --, with {host} in it: -- ssh {host} sudo reboot',
-    });
+  checkCommand(options.command, options.allHosts || asked.hosts.length > 0);
   const hosts = options.allHosts ? (await hostsOf(context)).map((h) => h.host) : asked.hosts;
   const task = await context.client.request<TaskRow>('POST', '/api/v1/maintenance/tasks', {
-    body: bodyOf({ ...asked, hosts }),
+    body: bodyOf(context, { ...asked, hosts }),
   });
-  const roll = new Roll(context, task, options);
+  const roll = new Roll(context, task, options, asked.topology);
   try {
     await roll.go();
   } finally {
-    await roll.cleanUp();
+    await roll.end();
   }
   const { done, failed, total } = roll;
+  if (context.io.interrupted().aborted) {
+    context.terminal.err(`interrupted: ${done} of ${total} done`);
+    throw new Exit(EXIT.interrupted);
+  }
   context.terminal.out(
     `${done} of ${total} done${failed.length === 0 ? '' : `, failed: ${failed.join(', ')}`}`,
   );
@@ -63,40 +63,67 @@ export async function run(context: Context, asked: Wanted, options: RunOptions):
 const hostsOf = async (context: Context): Promise<readonly HostRow[]> =>
   (await context.client.get<{ items: readonly HostRow[] }>('/api/v1/maintenance/hosts')).items;
 
+interface Job {
+  readonly id: string;
+  readonly action: ActionRow;
+  readonly name: string;
+  readonly startedAt: Millis;
+  /** How long it was asked for, and is asked for again. */
+  readonly duration: Millis;
+  /** By our own clock: that of the control plane may be another. */
+  until: Millis;
+  doing: string;
+  command: Started | null;
+  /** The lock has ended under it. */
+  lost: boolean;
+}
+
 class Roll {
   readonly total: number;
   readonly failed: string[] = [];
   done = 0;
   readonly #context: Context;
   readonly #options: RunOptions;
-  readonly #stop = new AbortController();
+  readonly #topology: string | undefined;
+  /** Ctrl-C: nothing more is begun. */
+  readonly #stop: AbortSignal;
+  /** A second one: nothing is waited for. */
+  readonly #quit: AbortSignal;
+  readonly #patience: Patience;
   readonly #jobs = new Map<string, Job>();
+  /** Ids of everything that was begun, over or not. */
+  readonly #begun = new Set<string>();
   readonly #running = new Set<Promise<void>>();
   readonly #paint: (lines: readonly string[]) => void;
+  /** What ended a piece of work that is no failure of its command. */
+  #fault: unknown = null;
+  #saidDisabled = false;
   #task: TaskRow | null;
   readonly #name: string;
 
-  constructor(context: Context, task: TaskRow, options: RunOptions) {
+  constructor(context: Context, task: TaskRow, options: RunOptions, topology: string | undefined) {
     this.#context = context;
     this.#options = options;
+    this.#topology = topology;
     this.#task = task;
     this.#name = task.name;
     this.total = task.groups.flat().length;
     this.#paint = context.quiet ? () => {} : makePainter(context.terminal);
-    context.io.interrupted().addEventListener('abort', () => this.#stop.abort());
+    this.#stop = context.io.interrupted();
+    this.#quit = context.io.insisted();
+    this.#patience = new Patience(context);
+    this.#stop.addEventListener('abort', () => this.#sayStopping());
   }
 
+  /** Until nothing is left of the task, a command has failed, or Ctrl-C. */
   async go(): Promise<void> {
-    while (this.#task !== null) {
+    while (this.#task !== null && !this.#stop.aborted) {
       this.#begin(this.#task);
       this.#show();
-      if (this.#running.size > 0) await Promise.race(this.#running);
-      else await pause(this.#context, nextLook(this.#context, this.#task));
-      if (this.#stop.signal.aborted) throw new Exit(EXIT.interrupted);
-      if (this.failed.length > 0 && !this.#options.keepGoing) {
-        await Promise.all(this.#running);
-        return;
-      }
+      if (this.#running.size > 0) await Promise.race([...this.#running, aborted(this.#stop)]);
+      else await pause(this.#context, nextLook(this.#context, this.#task), this.#stop);
+      if (this.#fault !== null) throw this.#fault;
+      if (this.#stop.aborted || (this.failed.length > 0 && !this.#options.keepGoing)) return;
       await this.#again();
     }
     this.#show();
@@ -105,102 +132,160 @@ class Roll {
   /** Everything that was granted and has not begun yet. */
   #begin(task: TaskRow): void {
     for (const action of task.groups.flat()) {
-      const { id } = action;
-      if (id === null || action.state !== 'performed' || this.#jobs.has(id)) continue;
-      const job: Job = { action, startedAt: this.#context.now(), doing: this.#options.command[0] ?? '' };
+      const { id, deadline } = action;
+      if (id === null || action.state !== 'performed' || this.#begun.has(id)) continue;
+      this.#begun.add(id);
+      const now = this.#context.now();
+      const told = deadline === null ? Number.POSITIVE_INFINITY : Date.parse(deadline) - now;
+      const job: Job = {
+        id,
+        action,
+        name: nameOf(action),
+        startedAt: now,
+        duration: action.durationMillis,
+        until: now + Math.min(action.durationMillis, Math.max(0, told)),
+        doing: this.#options.command[0] ?? '',
+        command: null,
+        lost: false,
+      };
       this.#jobs.set(id, job);
-      const work = this.#work(id, job).finally(() => this.#running.delete(work));
+      const work = this.#work(job)
+        .catch((failure) => {
+          this.#fault ??= failure;
+        })
+        .finally(() => this.#running.delete(work));
       this.#running.add(work);
     }
   }
 
-  async #work(id: string, job: Job): Promise<void> {
-    const name = nameOf(job.action);
-    const code = await this.#command(name, job.action);
-    if (this.#stop.signal.aborted) return;
-    if (code !== 0) {
-      this.failed.push(`${name} (exit ${code})`);
-      this.#context.terminal.err(`${name}: the command ended with ${code}`);
-    } else {
-      job.doing = 'coming back';
-      await this.#cameBack(job).catch(() => undefined);
-      this.done++;
+  async #work(job: Job): Promise<void> {
+    const place = placeOf(job.action, this.#topology, await this.#nodes());
+    if (this.#stop.aborted) return;
+    const over = new AbortController();
+    const kept = this.#keep(job, AbortSignal.any([over.signal, this.#quit]));
+    try {
+      job.command = start(this.#context, this.#options.command, job.name, place);
+      const end = await job.command.ended;
+      job.command = null;
+      await this.#judge(job, place, end);
+    } finally {
+      over.abort();
+      await kept;
     }
-    if (this.#stop.signal.aborted) return;
-    // Kept locked after a failure only if the roll ends here: then cleaning up gives it back.
-    await this.#context.client.request('POST', `${taskPath(this.#name)}/complete`, { body: { ids: [id] } });
+    if (!this.#quit.aborted && !job.lost) await this.#giveBack(job);
+    this.#jobs.delete(job.id);
   }
 
-  /** Runs the command for one host; its output goes to stderr behind the name. */
-  #command(name: string, { scope }: ActionRow): Promise<number> {
-    const fill = (text: string): string => text.replaceAll('{host}', name).replaceAll('{node}', name);
-    const [program = '', ...args] = this.#options.command.map(fill);
-    return new Promise((resolve) => {
-      const child = spawn(program, args, {
-        stdio: ['ignore', 'pipe', 'pipe'],
-        env: {
-          ...process.env,
-          BELAY_MAINTENANCE_HOST: scope.host ?? '',
-          BELAY_MAINTENANCE_NODE: scope.node ?? '',
-        },
-        signal: this.#stop.signal,
-        killSignal: 'SIGTERM',
-      });
-      for (const stream of [child.stdout, child.stderr]) this.#tell(name, stream);
-      child.on('error', (failure) => {
-        if (!this.#stop.signal.aborted) this.#context.terminal.err(`${name}: ${failure.message}`);
-        resolve(127);
-      });
-      child.on('close', (code) => resolve(code ?? 1));
-    });
-  }
-
-  #tell(name: string, stream: NodeJS.ReadableStream): void {
-    let rest = '';
-    stream.on('data', (chunk: Buffer) => {
-      const lines = (rest + chunk.toString('utf8')).split('\n');
-      rest = lines.pop() ?? '';
-      for (const line of lines) this.#context.terminal.err(`${name} | ${line}`);
-    });
-    stream.on('end', () => {
-      if (rest !== '') this.#context.terminal.err(`${name} | ${rest}`);
-    });
-  }
-
-  /** What is on the host is up again. It was looked at long enough after the command that its going down was seen. */
-  async #cameBack(job: Job): Promise<void> {
-    const name = nameOf(job.action);
-    const until = job.action.deadline === null ? Number.POSITIVE_INFINITY : Date.parse(job.action.deadline);
-    await pause(this.#context, this.#options.settleMillis);
-    while (this.#context.now() < until) {
-      const hosts = await hostsOf(this.#context);
-      const nodes = hosts.flatMap((h) => h.nodes).filter((n) => n.host === name || n.name === name);
-      const down = nodes.filter((n) => n.state !== 'Up');
-      if (down.length === 0) return;
-      job.doing = `waits for ${down.map((n) => n.name).join(', ')}`;
-      await pause(this.#context, 1_000);
+  /** How it went: by the command's end, and by what is on the host afterwards. */
+  async #judge(job: Job, place: Place, end: number | string): Promise<void> {
+    const { name } = job;
+    if (end !== 0) {
+      const how = typeof end === 'number' ? `exit ${end}` : end;
+      this.failed.push(`${name} (${how})`);
+      this.#context.terminal.err(`${name}: the command ended with ${end}`);
+      return;
     }
+    job.doing = 'coming back';
+    const down = await this.#cameBack(job, place);
+    if (down.length > 0) {
+      this.failed.push(`${name} (not up again: ${down.join(', ')})`);
+      this.#context.terminal.err(
+        `${name}: ${down.join(', ')} not up again ${formatDuration(job.duration)} after the command`,
+      );
+      return;
+    }
+    this.done++;
+  }
+
+  /** What is not up again so long as the host was asked for; none after Ctrl-C, when nobody waits for it. */
+  async #cameBack(job: Job, place: Place): Promise<readonly string[]> {
+    const keys = new Set(place.nodes.map((n) => n.key));
+    const until = this.#context.now() + job.duration;
+    // It is looked at long enough after the command that its going down was seen.
+    await pause(this.#context, this.#options.settleMillis, this.#stop);
+    for (;;) {
+      if (this.#stop.aborted) return [];
+      const there = (await this.#nodes()).filter((n) => keys.has(n.key) && n.state !== 'Up');
+      const down = there.map((n) => n.name);
+      if (down.length === 0 || this.#context.now() >= until) return down;
+      job.doing = `waits for ${down.join(', ')}`;
+      await pause(this.#context, SECOND, this.#stop);
+    }
+  }
+
+  /** Holds the lock until the work is over: asks for it again when half of its time has passed, or says that it has ended. */
+  async #keep(job: Job, over: AbortSignal): Promise<void> {
+    const path = `${taskPath(this.#name)}/extend`;
+    while (!over.aborted) {
+      const wait = job.until - job.duration / 2 - this.#context.now();
+      if (wait > 0) {
+        await pause(this.#context, Math.min(wait, LOOK_AT_CLOCK), over);
+        continue;
+      }
+      const body = { ids: [job.id], duration: `${job.duration}ms` };
+      try {
+        const askedAt = await this.#patience.ask(async () => {
+          const at = this.#context.now();
+          await this.#context.client.request('POST', path, { body });
+          return at;
+        }, over);
+        job.until = askedAt + job.duration;
+      } catch (failure) {
+        if (over.aborted) return;
+        return this.#cannotKeep(job, failure);
+      }
+    }
+  }
+
+  #cannotKeep(job: Job, failure: unknown): void {
+    const { terminal } = this.#context;
+    job.lost = failure instanceof BelayError && failure.code === 'NotFound';
+    const why = failure instanceof Error ? failure.message : String(failure);
+    terminal.err(
+      job.lost
+        ? `warning: ${job.name} is not locked any more, and its command still runs: others may take what is on it`
+        : `warning: the lock of ${job.name} could not be renewed (${why}); it ends at ${iso(job.until)}, and its command still runs`,
+    );
+  }
+
+  /** One that is not held any more, an answer that was lost among the reasons, is given back already. */
+  async #giveBack({ id }: Job): Promise<void> {
+    const complete = { body: { ids: [id] } };
+    await this.#patience
+      .ask(
+        () => this.#context.client.request('POST', `${taskPath(this.#name)}/complete`, complete),
+        this.#quit,
+      )
+      .catch(unlessGone);
   }
 
   /** Null: nothing is left of the task. */
   async #again(): Promise<void> {
-    try {
-      this.#task = await this.#context.client.request<TaskRow>('POST', `${taskPath(this.#name)}/refresh`);
-    } catch (failure) {
-      if (!(failure instanceof BelayError)) throw failure;
-      if (failure.code === 'NotFound') this.#task = null;
-      // A control plane that is away for a moment must not end a roll in the middle.
-      else if (failure.retry === 'never') throw failure;
-      else await pause(this.#context, 1_000);
-    }
+    this.#task = await this.#patience
+      .ask(() => this.#context.client.request<TaskRow>('POST', `${taskPath(this.#name)}/refresh`), this.#stop)
+      .catch((failure) => {
+        if (this.#stop.aborted || this.#isDisabled(failure)) return this.#task;
+        return unlessGone(failure);
+      });
+  }
+
+  /** New grants are switched off: that is waited out. */
+  #isDisabled(failure: unknown): boolean {
+    if (!(failure instanceof BelayError) || failure.code !== 'MaintenanceDisabled') return false;
+    if (!this.#saidDisabled) this.#context.terminal.err(`${failure.message}; waits until they are on again`);
+    this.#saidDisabled = true;
+    return true;
+  }
+
+  async #nodes(): Promise<readonly NodeRow[]> {
+    const path = '/api/v1/maintenance/nodes';
+    const ask = () => this.#context.client.get<{ items: readonly NodeRow[] }>(path);
+    return (await this.#patience.ask(ask, this.#quit)).items;
   }
 
   #show(): void {
-    const busy = [...this.#jobs.values()].filter((j) =>
-      this.#task?.groups.flat().some((a) => a.id === j.action.id),
-    );
-    const doing = busy.map(
-      (j) => `${nameOf(j.action)} ${j.doing} (${formatDuration(this.#context.now() - j.startedAt)})`,
+    const doing = [...this.#jobs.values()].map(
+      (j) => `${j.name} ${j.doing} (${formatDuration(this.#context.now() - j.startedAt)})`,
     );
     const waits = this.#task === null ? [] : waiting(this.#task);
     const [first] = waits.filter((a) => a.message !== '');
@@ -211,18 +296,62 @@ class Roll {
     this.#paint([` ${this.done}/${this.total}  ${bar}  ${doing.join(', ')}${why}`.trimEnd()]);
   }
 
-  /** Whatever is still held or wanted is given back; a control plane that cannot be asked lets go at the deadline. */
-  async cleanUp(): Promise<void> {
-    this.#stop.abort();
-    await Promise.allSettled(this.#running);
+  // ── the end ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  get #busy(): readonly Job[] {
+    return [...this.#jobs.values()].filter((job) => job.command !== null);
+  }
+
+  #sayStopping(): void {
+    const names = this.#busy.map((job) => job.name);
+    if (names.length === 0) return;
+    this.#context.terminal.err(
+      `nothing more is begun; the command still runs on ${names.join(', ')}, which stays locked until it ends; Ctrl-C again gives up`,
+    );
+  }
+
+  /** Commands that run are waited for. Then whatever is still held or wanted is given back. */
+  async end(): Promise<void> {
+    if (this.#running.size > 0 && this.#task !== null) await this.#wantNothingMore();
+    await Promise.race([Promise.allSettled(this.#running), aborted(this.#quit)]);
+    if (this.#quit.aborted) return this.#giveUp();
     if (this.#task === null) return;
     try {
-      await this.#context.client.request('DELETE', taskPath(this.#name));
+      const drop = () => this.#context.client.request('DELETE', taskPath(this.#name));
+      await this.#patience.ask(drop, this.#quit);
     } catch (failure) {
       if (failure instanceof BelayError && failure.code === 'NotFound') return;
+      const until = [...this.#jobs.values()].map((job) => `; ${job.name} is locked until ${iso(job.until)}`);
+      this.#context.terminal.err(`task ${this.#name} could not be dropped${until.join('')}`);
+    }
+  }
+
+  /** Others need not wait for what this roll would have taken next. Dropping the task later does it as well. */
+  async #wantNothingMore(): Promise<void> {
+    await this.#context.client.request('POST', `${taskPath(this.#name)}/withdraw`).catch(() => undefined);
+  }
+
+  #giveUp(): void {
+    for (const job of this.#jobs.values()) {
+      const why = job.command === null ? 'it was not given back yet' : 'its command may still run';
+      job.command?.abandon();
       this.#context.terminal.err(
-        `task ${this.#name} could not be dropped; what it holds ends with its deadline`,
+        `${job.name} stays locked until ${iso(job.until)}: ${why}. When it is well: belay maintenance drop ${this.#name}`,
       );
     }
   }
 }
+
+const iso = (at: Millis): string => new Date(at).toISOString();
+
+/** Null for what is not there any more. */
+function unlessGone(failure: unknown): null {
+  if (failure instanceof BelayError && failure.code === 'NotFound') return null;
+  throw failure;
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
