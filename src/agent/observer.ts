@@ -10,6 +10,7 @@ import type { Millis } from '../base/units.ts';
 import type { DatabaseFacts, PeerFacts, ReplSetConfig, RouterFacts } from '../clusters/facts.ts';
 import type { Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
+import { seriesOf } from '../model/index.ts';
 import { plain } from './commands/members.ts';
 import { LAG_CONFIRM, type LagMemory, settleLag } from './lag.ts';
 import {
@@ -408,10 +409,11 @@ export class Observer {
     }
   }
 
-  /** It changes only when somebody raises it, so it is asked for rarely. */
+  /** It changes only when somebody raises it, or the set becomes a shard: asked for rarely where it is that of the binary. */
   async #readFcv(seen: Seen, client: MongoClient): Promise<void> {
     const now = this.#options.clock.now();
-    if (seen.fcv !== null && now - this.#fcvAt < FCV_EVERY) return;
+    const every = seen.fcv === seriesOf(seen.binaryVersion) ? FCV_EVERY : STATUS_CAP;
+    if (seen.fcv !== null && now - this.#fcvAt < every) return;
     const parameters = await this.#bounded(
       client.db('admin').command({ getParameter: 1, featureCompatibilityVersion: 1 }),
     );

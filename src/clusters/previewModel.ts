@@ -1,6 +1,7 @@
 /** The model a plan is folded over: what steps do to the world when all goes well. */
 import { check } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
+import { seriesOf } from '../model/index.ts';
 import { modelCertificate } from './certificates.ts';
 import type { Decision, Placement, Step, StepOutcome } from './decisions.ts';
 import type {
@@ -392,7 +393,7 @@ function started(model: Model, name: string, configVersion: number, desired: Des
     configVersion,
     configError: null,
     process: { kind: 'running', pid: 1, since: model.observed.at, adopted: false },
-    database: { ...UNINITIATED, binaryVersion: desired.version },
+    database: { ...UNINITIATED, binaryVersion: binaryOf(model, name, desired) },
     certificate: null,
     volume: null,
   };
@@ -422,7 +423,7 @@ function startedRouter(
       ...UNINITIATED,
       initiated: null,
       state: null,
-      binaryVersion: desired.version,
+      binaryVersion: member.deployedVersion ?? desired.version,
       authenticated: true,
       usersExist: true,
       router,
@@ -467,7 +468,8 @@ function running(model: Model, name: string, users: boolean, desired: Desired): 
   const isPrimary = first?.name === name;
   return {
     ...UNINITIATED,
-    binaryVersion: desired.version,
+    binaryVersion: binaryOf(model, name, desired),
+    featureCompatibilityVersion: fcvOf(model, name, desired),
     initiated: true,
     setName: config._id,
     replicaSetId: idOf(model, set),
@@ -501,3 +503,14 @@ const modelConfig = (members: readonly MemberState[], set: string, desired: Desi
     }),
   ),
 });
+
+/** A new shard gets that of its cluster with `addShard`; any other set begins with that of its binary. */
+function fcvOf(model: Model, name: string, desired: Desired): string | null {
+  const known = model.observed.members.flatMap(({ facts }) =>
+    facts?.database?.kind === 'reachable' ? (facts.database.featureCompatibilityVersion ?? []) : [],
+  );
+  return known[0] ?? seriesOf(binaryOf(model, name, desired)) ?? null;
+}
+
+const binaryOf = ({ state }: Model, name: string, desired: Desired): string =>
+  memberOf(state, name)?.deployedVersion ?? desired.version;

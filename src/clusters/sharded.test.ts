@@ -5,6 +5,7 @@ import { type Foreseen, foresee } from './preview.ts';
 import { initialState } from './state.ts';
 import { connectionString, initialConfig } from './topology.ts';
 import type { Desired, Observed } from './types.ts';
+import { firstVersion } from './versions.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
 const executables = { mongod: versions, mongos: versions };
@@ -206,3 +207,30 @@ function withRouters(o: Observed, change: (router: RouterFacts) => RouterFacts):
   });
   return { ...o, members };
 }
+
+test('A8.2 A6.5 S7 what is made while a version changes begins with the binary of those before it, and gets the new one in its turn', () => {
+  const before = created(sharded({ version: '7.0.43-23' }));
+  const plan = changed(before, sharded({ version: '8.0.32-14' }, { shards: 3, routers: 3 }));
+  expect(plan.converges).toBe(true);
+  const told = lines(plan);
+  const order = ['upgrade events-cfg-0', 'upgrade events-s2-0', 'upgrade events-mongos-2'].map((line) =>
+    told.indexOf(line),
+  );
+  expect(order.every((at) => at > -1)).toBe(true);
+  expect(told.indexOf('addShard events-s2')).toBeLessThan(told.indexOf('upgrade events-cfg-2'));
+  expect(Math.max(told.indexOf('upgrade events-s0-0'), order[1] ?? 0)).toBeLessThan(
+    told.indexOf('upgrade events-mongos-1'),
+  );
+  expect(plan.state.members.every((m) => m.deployedVersion === '8.0.32-14')).toBe(true);
+});
+
+test('A8.2 S7 a member whose data a newer binary has run on begins with no older one', () => {
+  const state = created(sharded({ version: '7.0.43-23' })).state;
+  const want = sharded({ version: '8.0.32-14' });
+  const shard = state.members.find((m) => m.name === 'events-s0-0');
+  if (shard === undefined) throw new Error('no member');
+  expect(firstVersion(want, state, shard)).toBe('7.0.43-23');
+  expect(firstVersion(want, state, { ...shard, newestRun: '8.0' })).toBe('8.0.32-14');
+  const config = state.members.find((m) => m.name === 'events-cfg-0');
+  expect(firstVersion(want, state, config ?? shard)).toBe('8.0.32-14');
+});

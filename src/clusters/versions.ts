@@ -1,6 +1,7 @@
 /** Order of release series (S7). */
 import { SUPPORTED_SERIES, seriesOf } from '../model/index.ts';
 import type { MemberView } from './interpret.ts';
+import type { Desired, MemberState, State } from './types.ts';
 
 /** How a binary change moves between majors. */
 export type MajorStep = 'same' | 'next' | 'skip' | 'down';
@@ -34,3 +35,17 @@ export function newestRunOf({ member, facts, database }: MemberView): string | n
 
 /** Whether its agent itself says what has run on its data, so that silence of the record is no gap. */
 export const tellsItsRuns = ({ facts }: MemberView): boolean => typeof facts?.newestRun === 'string';
+
+/**
+ * The binary a member begins with: that of config servers that have not got the wanted one yet, so that no shard or router is
+ * ahead of them (A8.2); it gets the wanted one in its turn. Never one that is older than what has run on its data (S7).
+ */
+export function firstVersion({ version }: Desired, state: State, member: MemberState): string {
+  const late = state.members.find(
+    (m) => m.role === 'configServer' && m.deployedVersion !== null && m.deployedVersion !== version,
+  );
+  const older = member.role === 'configServer' ? null : (late?.deployedVersion ?? null);
+  const { newestRun } = member;
+  const tooOld = older !== null && newestRun !== undefined && majorStep(newestRun, older) === 'down';
+  return older === null || tooOld ? version : older;
+}

@@ -119,7 +119,12 @@ test('A8.5 S7 of a sharded cluster it is raised once, through a router', () => {
     host(name, { executables: { mongod: ['8.0.32-14'], mongos: ['8.0.32-14'] } }),
   );
   const made = foresee(observed({ hosts }), want, initialState(want), 0);
-  const after = foresee({ ...made.observed, requests: [asked()] }, want, made.state, 1_000_000);
+  const members = made.observed.members.map((m) =>
+    m.facts?.database?.kind === 'reachable'
+      ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, featureCompatibilityVersion: '7.0' } } }
+      : m,
+  );
+  const after = foresee({ ...made.observed, members, requests: [asked()] }, want, made.state, 1_000_000);
   expect(after.steps.map((s) => `${s.verb} ${s.targets.join()}`)).toEqual(['setFcv events-cfg']);
   expect(after.state.ended).toMatchObject([{ uid: 'op-1', state: 'Succeeded' }]);
 });

@@ -3,7 +3,8 @@ import { isUnanswered } from '../interpret.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf } from '../state.ts';
 import { untouched } from '../topology.ts';
-import type { ReplicaSetState } from '../types.ts';
+import type { MemberState, ReplicaSetState } from '../types.ts';
+import { firstVersion } from '../versions.ts';
 import { olderThanData } from './infrastructure.ts';
 import { act, backingOff, helpNeeded, type Planner, type Scene } from './planner.ts';
 
@@ -21,12 +22,12 @@ export const planChangedBeforeBootstrap: Planner = (scene) => {
   const { goal } = scene.state;
   if (goal === null) return null;
   const fresh = new Set(scene.state.replicaSets.filter((set) => isUnbegun(scene, set)).map((r) => r.name));
-  const { version } = scene.desired;
+  const versionOf = (m: MemberState): string => firstVersion(scene.desired, scene.state, m);
   const given = scene.state.members.filter(
     (m) => m.activated !== null && m.stage !== 'removing' && fresh.has(m.replicaSet),
   );
   // S7: a set begins with one version. Binaries first, so that no member starts twice.
-  const redeploy = given.filter((m) => m.deployedVersion !== version);
+  const redeploy = given.filter((m) => m.deployedVersion !== versionOf(m));
   const stale = given.filter((m) => isUnanswered(m) || m.activated?.configHash !== goalHash(goal, m.role));
   const action = redeploy.length > 0 ? 'deploy' : 'publish';
   const todo = (redeploy.length > 0 ? redeploy : stale).filter(
@@ -41,7 +42,7 @@ export const planChangedBeforeBootstrap: Planner = (scene) => {
     .map((m): Step => {
       const member = m.name;
       return action === 'deploy'
-        ? { kind: 'deploy', member, version }
+        ? { kind: 'deploy', member, version: versionOf(m) }
         : { kind: 'publish', member, configVersion: scene.state.configVersion + 1 };
     });
   const change = 'the spec changed before the set was initiated';

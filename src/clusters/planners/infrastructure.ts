@@ -5,7 +5,7 @@ import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
 import type { Desired, MemberState, State } from '../types.ts';
-import { majorStep } from '../versions.ts';
+import { firstVersion, majorStep } from '../versions.ts';
 import { placeAll } from './placement.ts';
 import {
   act,
@@ -111,13 +111,18 @@ export const planOtherPort: Planner = (scene) => {
 
 /** Deploys every imported member at once (A4.8), and newcomers whose version was changed meanwhile. */
 export const planDeploy: Planner = (scene) => {
-  const older = newcomers(scene).filter((m) => m.deployedVersion !== scene.desired.version);
+  const { desired, state } = scene;
+  const older = newcomers(scene).filter(
+    (m) => m.deployedVersion !== desired.version && m.deployedVersion !== firstVersion(desired, state, m),
+  );
   const todo = [...free(scene, 'imported').filter((m) => mayStart(scene, m)), ...older];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;
   const held = todo.map((m) => olderThanData(scene, m) ?? backingOff(scene, 'deploy', m.name));
   const ready = todo.filter((_, i) => held[i] === null);
   const help = todo.map((m) => helpNeeded(scene, 'deploy', m.name));
-  const steps = ready.map((m): Step => ({ kind: 'deploy', member: m.name, version: scene.desired.version }));
+  const steps = ready.map(
+    (m): Step => ({ kind: 'deploy', member: m.name, version: firstVersion(desired, state, m) }),
+  );
   const go = steps.length > 0 ? act(reasonFor(scene, ready), steps, names(ready)) : null;
   return verdict([go, ...held, ...help], false);
 };

@@ -4,6 +4,7 @@ import { FIRST_PORT } from '../limits.ts';
 import { retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
 import type { MemberState, ObservedHost, Replacement } from '../types.ts';
+import { firstVersion } from '../versions.ts';
 import { blocked, type Scene, soon, wait } from './planner.ts';
 
 /**
@@ -110,7 +111,9 @@ function chooseHost(
     );
   }
   const product = productOf(member);
-  const able = connected.filter((h) => h.executables[product]?.includes(scene.desired.version));
+  const first = firstVersion(scene.desired, scene.state, member);
+  const needed = [...new Set([first, scene.desired.version])];
+  const able = connected.filter((h) => needed.every((version) => h.executables[product]?.includes(version)));
   if (able.length === 0) {
     const away = allowed.filter((h) => !h.connected).map((h) => h.name);
     if (wish !== null && away.length > 0)
@@ -123,7 +126,7 @@ function chooseHost(
       blocked(
         'NoExecutables',
         'person',
-        `no connected host has ${product} ${scene.desired.version} (found: ${have})`,
+        `no connected host has ${product} ${needed.join(' and ')} (found: ${have})`,
         `install it there, or start the agent with --bin-dir DIR that holds VERSION/bin/${product}`,
       ),
     );
