@@ -91,8 +91,8 @@ export class InformerFleet implements FleetSource {
   #topology(name: string, object: StoredObject, now: Millis): FleetSpec {
     const spec = object.spec as Topology['spec'];
     const status = (object.status as Topology['status'] | null) ?? null;
-    const until = healthUntil(spec, status);
-    if (until !== null && until > now) this.#until.set(name, until);
+    const until = healthUntil(spec, status, now);
+    if (until !== null) this.#until.set(name, until);
     return topologyFleet(object.metadata.name, spec, status, now);
   }
 

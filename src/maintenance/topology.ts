@@ -10,6 +10,7 @@ import type {
   NodeState,
   StateStorageSpec,
 } from './fleetSpec.ts';
+import { timeText } from './rules/look.ts';
 
 type Spec = Topology['spec'];
 type Status = Topology['status'];
@@ -21,25 +22,65 @@ const STATES: Readonly<Record<'Up' | 'Down' | 'Unknown', NodeState>> = {
   Unknown: 'unknown',
 };
 
-/** Until when pushed health is believed; null: for ever, or nothing was pushed. */
-export function healthUntil(spec: Spec, status: Status | null): Millis | null {
-  const observedAt = status?.health?.observedAt;
-  const age = parseDuration(spec.healthMaxAge);
-  if (observedAt === undefined || !age.ok || age.value === 0) return null;
-  return Date.parse(observedAt) + age.value;
+/** How far what was pushed is believed now. Each node, disk and virtual disk ages by itself (C5.3). */
+interface Ageing {
+  /** `observedAt` of a thing; without one it was told by the last push. */
+  isOld(observedAt: string | undefined): boolean;
+  /** When it was told, in words. */
+  text(observedAt: string | undefined): string;
+  /** States of nodes in the document are believed no more: nodes were pushed for so long, and these never. */
+  readonly documentIsOld: boolean;
+}
+
+function ageing({ healthMaxAge }: Spec, status: Status | null, now: Millis): Ageing {
+  const last = status?.health?.observedAt;
+  const age = maxAge(healthMaxAge);
+  const isOld = (at: string | undefined): boolean => at !== undefined && Date.parse(at) + age <= now;
+  return {
+    isOld: (at) => isOld(at ?? last),
+    text: (at) => timeText(Date.parse(at ?? last ?? '')),
+    documentIsOld: isOld(nodesSince(status)),
+  };
+}
+
+/** Infinite: never too old. */
+function maxAge(text: string): Millis {
+  const age = parseDuration(text);
+  return age.ok && age.value > 0 ? age.value : Number.POSITIVE_INFINITY;
+}
+
+/** Before it was noted by itself, everything aged with the last push. */
+const nodesSince = (status: Status | null): string | undefined => {
+  const health = status?.health;
+  return health?.nodesSince ?? (health?.nodes.length ? health.observedAt : undefined);
+};
+
+/** When the next pushed state, or the document's, gets too old; null: nothing will. */
+export function healthUntil(spec: Spec, status: Status | null, now: Millis): Millis | null {
+  const { health } = status ?? {};
+  if (health === undefined) return null;
+  const age = maxAge(spec.healthMaxAge);
+  const times = new Set([nodesSince(status)]);
+  for (const told of [health.nodes, health.disks, health.vdisks])
+    for (const { observedAt } of told) times.add(observedAt ?? health.observedAt);
+  let next = Number.POSITIVE_INFINITY;
+  for (const at of times) {
+    const until = at === undefined ? now : Date.parse(at) + age;
+    if (until > now) next = Math.min(next, until);
+  }
+  return Number.isFinite(next) ? next : null;
 }
 
 /** The part of the fleet that one Topology describes. Health that is too old is unknown, and unknown counts as down (C5.3). */
 export function topologyFleet(name: string, spec: Spec, status: Status | null, now: Millis): FleetSpec {
-  const until = healthUntil(spec, status);
-  const stale = until !== null && until <= now;
+  const ages = ageing(spec, status, now);
   const told = new Map(status?.health?.nodes.map((n) => [n.id, n]));
-  const disks = new Map(status?.health?.disks.map((d) => [`${d.node}/${d.disk}`, d.state]));
-  const vdisks = new Map(status?.health?.vdisks.map((v) => [`${v.group}/${v.node}`, v.state]));
+  const disks = new Map(status?.health?.disks.map((d) => [`${d.node}/${d.disk}`, d]));
+  const vdisks = new Map(status?.health?.vdisks.map((v) => [`${v.group}/${v.node}`, v]));
   const key = (id: number): string => nodeKeyOf(String(id), name);
   const nodes = spec.nodes.map((node): NodeSpec => {
     const news = told.get(node.id);
-    const state = stale ? 'Unknown' : (news?.state ?? node.state ?? 'Unknown');
+    const { state, note } = stateOf(node, news, ages, spec);
     const startedAt = news?.startedAt ?? node.startedAt;
     const version = news?.version ?? node.version;
     return {
@@ -49,13 +90,14 @@ export function topologyFleet(name: string, spec: Spec, status: Status | null, n
       host: node.host,
       kind: node.tenant === undefined ? 'storage' : 'dynamic',
       state: STATES[state],
+      ...(note === undefined ? {} : { note }),
       startedAt: startedAt === undefined ? null : Date.parse(startedAt),
       cluster: name,
       location: node.location,
       disks: node.disks.map((d) => ({
         id: d.id,
         ...(d.path === undefined ? {} : { path: d.path }),
-        ok: (disks.get(`${node.id}/${d.id}`) ?? d.state) === 'Normal',
+        ok: isWell(disks.get(`${node.id}/${d.id}`), d.state, 'Normal', ages),
       })),
       ...(node.tenant === undefined ? {} : { tenant: node.tenant }),
       ...(node.port === undefined ? {} : { port: node.port }),
@@ -70,11 +112,44 @@ export function topologyFleet(name: string, spec: Spec, status: Status | null, n
         node: key(v.node),
         disk: v.disk,
         realm: v.realm ?? 0,
-        ok: (vdisks.get(`${group.id}/${v.node}`) ?? v.state ?? 'Ok') === 'Ok',
+        ok: isWell(vdisks.get(`${group.id}/${v.node}`), v.state ?? 'Ok', 'Ok', ages),
       })),
     }),
   );
   return { nodes, groups, stateStorages: storagesOf(spec, key), limits: limitsOf(name, spec, key) };
+}
+
+type ToldNode = NonNullable<NonNullable<Status>['health']>['nodes'][number];
+
+/** What counts as a node's state, and why it is unknown although somebody has told it once. */
+function stateOf(
+  node: NodeDocument,
+  news: ToldNode | undefined,
+  ages: Ageing,
+  { healthMaxAge }: Spec,
+): { readonly state: 'Up' | 'Down' | 'Unknown'; readonly note?: string } {
+  const old = (told: string): { readonly state: 'Unknown'; readonly note: string } => ({
+    state: 'Unknown',
+    note: `${told}, and healthMaxAge is ${healthMaxAge}`,
+  });
+  if (news?.state !== undefined)
+    return ages.isOld(news.observedAt)
+      ? old(`it was last reported ${news.state} at ${ages.text(news.observedAt)}`)
+      : { state: news.state };
+  if (node.state !== undefined && ages.documentIsOld)
+    return old('health is pushed, and no push has told its state');
+  return { state: node.state ?? 'Unknown' };
+}
+
+/** A disk that nobody has pushed is as the document says; one that was, until that is too old. */
+function isWell<S extends string>(
+  news: { readonly state: S; readonly observedAt?: string | undefined } | undefined,
+  written: S,
+  well: S,
+  ages: Ageing,
+): boolean {
+  if (news === undefined) return written === well;
+  return news.state === well && !ages.isOld(news.observedAt);
 }
 
 /** Each pile of a bridged cluster has rings and limits of its own. */

@@ -25,6 +25,7 @@ export { MAX_SET_NAME_LENGTH, MAX_SHARDED_NAME_LENGTH, NO_ARBITERS } from './kin
 export * from './kinds/mongodbStatus.ts';
 export * from './kinds/operation.ts';
 export * from './kinds/security.ts';
+export { healthProblems, START_AHEAD, startProblems } from './kinds/topologyRules.ts';
 export * from './kinds/user.ts';
 export * from './managedKeys.ts';
 export * from './meta.ts';

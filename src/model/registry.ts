@@ -21,6 +21,7 @@ import { changeProblems as mongodbChanges } from './kinds/mongodbChange.ts';
 import { explainMongodbField, mongodbInputSchema, mongodbRules } from './kinds/mongodbRules.ts';
 import { type Operation, operationSchema } from './kinds/operation.ts';
 import { backupStorageRules, fixedSpec, hostRules, taskRules, userChanges } from './kinds/otherRules.ts';
+import { topologyRules } from './kinds/topologyRules.ts';
 import { type MongoDBUser, mongodbUserSchema } from './kinds/user.ts';
 import { userRules } from './kinds/userRules.ts';
 import { envelope } from './meta.ts';
@@ -140,6 +141,7 @@ export const KINDS: readonly KindInfo[] = [
     readOnly: false,
     description: 'An outside cluster that maintenance takes care of.',
     schema: topologySchema,
+    rules: topologyRules,
   },
   {
     kind: 'Host',

@@ -3,6 +3,7 @@
  * stored, or every problem at once; nothing is half-done.
  */
 import { BelayError, type Problem } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
 import { changeRemarks, remarks, unsupportedFeatures } from '../clusters/index.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
 import {
@@ -11,6 +12,8 @@ import {
   type MongoDB,
   type MongoDBSpec,
   type SecretDocument,
+  startProblems,
+  type Topology,
   type Validation,
   validate,
   type Warning,
@@ -70,10 +73,10 @@ export function keyOf(document: unknown, namespace: string): ObjectKey | null {
   };
 }
 
-/** Checks a document against the stored object of the same name (null: new). Throws `Invalid` with all problems. */
-export function admit(document: unknown, current: StoredObject | null): Admitted {
+/** Checks a document against the stored object of the same name (null: new), now. Throws `Invalid` with all problems. */
+export function admit(document: unknown, current: StoredObject | null, now: Millis): Admitted {
   const result = validate(document, current === null ? {} : { current });
-  const problems = [...result.problems, ...furtherProblems(result, current)];
+  const problems = [...result.problems, ...furtherProblems(result, current, now)];
   if (problems.length > 0) throw invalid(document, problems);
   if (result.secret !== undefined) return { kind: 'secret', secret: result.secret };
   if (result.object === undefined) return { kind: 'nothing', warnings: result.warnings };
@@ -86,10 +89,11 @@ function remarksOn(spec: MongoDBSpec, current: StoredObject | null): readonly Wa
   return [...remarks(spec), ...changes];
 }
 
-function furtherProblems(result: Validation, current: StoredObject | null): readonly Problem[] {
+function furtherProblems(result: Validation, current: StoredObject | null, now: Millis): readonly Problem[] {
   return [
     ...(result.secret === undefined ? [] : secretProblems(result.secret)),
     ...(result.object === undefined ? [] : unsupported(result.object)),
+    ...(result.object?.kind === 'Topology' ? lateStarts(result.object as Topology, current, now) : []),
     ...(current?.metadata.deletionTimestamp ? [beingDeleted(current)] : []),
   ];
 }
@@ -122,6 +126,13 @@ function unsupported(object: BelayObject): readonly Problem[] {
   if (NOT_YET.has(object.kind))
     return [{ path: 'kind', message: `${object.kind} is not part of this version of Belay` }];
   return object.kind === 'MongoDB' ? unsupportedFeatures((object as MongoDB).spec) : [];
+}
+
+/** What was accepted once is not refused again (UPG-02). */
+function lateStarts({ spec }: Topology, current: StoredObject | null, now: Millis): readonly Problem[] {
+  const before = current === null ? [] : startProblems(current.spec as Topology['spec'], now);
+  const old = new Set(before.map(({ path }) => path));
+  return startProblems(spec, now).filter(({ path }) => !old.has(path));
 }
 
 const beingDeleted = (current: StoredObject): Problem => ({

@@ -140,6 +140,99 @@ test('C6.3 C5.3 health is pushed; what is old or was never told counts as down',
   expect(new Set((await nodesNow()).slice(1))).toEqual(new Set(['Unknown']));
 });
 
+test('C5.3 C6.3 every node ages by itself; a push that does not name it makes it no younger', async () => {
+  await put(topology({ healthMaxAge: '10s' }));
+  const push = async (...told: readonly number[]) => {
+    const body = { nodes: told.map((id) => ({ id, state: 'Up' })) };
+    expect((await api.call('POST', '/api/v1/topologies/ydb/health', { body })).status).toBe(200);
+    await api.clock.advance(3_000);
+  };
+  const nodesNow = async (): Promise<readonly string[]> => {
+    const { body } = await api.call('GET', '/api/v1/maintenance/nodes?cluster=ydb');
+    return body.items.map((n: { state: string }) => n.state);
+  };
+  await push(1, 2);
+  await push(1);
+  await push(1);
+  // What no push has named is as the document says, for as long as a push is believed.
+  expect(await nodesNow()).toEqual(ids.map(() => 'Up'));
+  await push(1);
+  expect(await nodesNow()).toEqual(['Up', ...ids.slice(1).map(() => 'Unknown')]);
+  const { body } = await api.call('POST', TASKS, { body: { nodes: ['2'], topology: 'ydb' } });
+  expect(body.groups[0][0].message).toContain(
+    'it was last reported Up at 2023-11-14T22:13:20Z, and healthMaxAge is 10s',
+  );
+  await api.clock.advance(10_000);
+  expect(new Set(await nodesNow())).toEqual(new Set(['Unknown']));
+  await push();
+  expect(new Set(await nodesNow())).toEqual(new Set(['Unknown']));
+  await push(1, 2);
+  expect((await nodesNow()).slice(0, 3)).toEqual(['Up', 'Up', 'Unknown']);
+});
+
+test('C5.3 what was told of a disk gets old too, and a version told of a node makes its state no younger', async () => {
+  await put(topology({ healthMaxAge: '10s' }));
+  const push = async (body: unknown) => {
+    expect((await api.call('POST', '/api/v1/topologies/ydb/health', { body })).status).toBe(200);
+    await api.clock.advance(6_000);
+  };
+  const nodes = [1, 2, 3, 4, 5, 6].map((id) => ({ id, state: 'Up' }));
+  await push({ nodes, disks: [{ node: 2, disk: 1, state: 'Normal' }] });
+  await push({ nodes: [...nodes.slice(0, 4), { id: 5, version: '25.1' }] });
+  const tell = async (id: number) =>
+    (await api.call('POST', '/api/v1/maintenance/explain', { body: { nodes: [`${id}`], topology: 'ydb' } }))
+      .body.groups[0][0].message;
+  const message = await tell(1);
+  expect(message).toContain('node 2 of ydb (its disk is not Normal)');
+  expect(message).toContain('node 5 of ydb (unknown)');
+  expect(message).toContain('node 6 of ydb (unknown)');
+});
+
+test('C6.3 C1.5 a push that names what is not there is refused whole, with every problem and its place', async () => {
+  await put();
+  const body = {
+    nodes: [
+      { id: 1, state: 'Down' },
+      { id: 12, state: 'Up' },
+      { id: 1, state: 'Up' },
+      { id: 2, startedAt: '2099-01-01T00:00:00Z' },
+    ],
+    disks: [
+      { node: 12, disk: 1, state: 'Normal' },
+      { node: 1, disk: 7, state: 'Normal' },
+    ],
+    vdisks: [
+      { group: 5, node: 1, state: 'Ok' },
+      { group: 1, node: 12, state: 'Ok' },
+    ],
+  };
+  const answer = await api.call('POST', '/api/v1/topologies/ydb/health', { body });
+  expect([answer.status, answer.body.code]).toEqual([422, 'Invalid']);
+  expect(answer.body.errors.map((e: { path: string; message: string }) => `${e.path}: ${e.message}`)).toEqual(
+    [
+      'nodes[1].id: there is no node 12',
+      'nodes[2].id: node 1 is given twice, first at nodes[0].id',
+      'nodes[3].startedAt: must not lie in the future: no node has started then',
+      'disks[0].node: there is no node 12',
+      'disks[1].disk: node 1 has no disk 7',
+      'vdisks[0].group: there is no storage group 5',
+      'vdisks[1].node: storage group 1 has no virtual disk on node 12',
+    ],
+  );
+  const { body: nodes } = await api.call('GET', '/api/v1/maintenance/nodes?cluster=ydb');
+  expect(nodes.items[0].state).toBe('Up');
+});
+
+test('C6.3 L3 a start in the future is refused: its ring would never settle', async () => {
+  const document = topology({ nodes: ids.map((id) => ({ ...node(id), startedAt: '2099-01-01T00:00:00Z' })) });
+  const answer = await api.call('POST', '/api/v1/apply', { body: document });
+  expect(answer.body.errors).toHaveLength(8);
+  expect(answer.body.errors[7]).toEqual({
+    path: 'spec.nodes[7].startedAt',
+    message: 'must not lie in the future: no node has started then',
+  });
+});
+
 test('C6.4 hosts with holders and waiting tasks; a document that is applied is a task of who applied it', async () => {
   await put();
   const document = {

@@ -55,7 +55,7 @@ async function applyTopology(server: RunningServer): Promise<void> {
   };
   const { store, maintenance } = server.controlPlane;
   const { admit } = await import('./admission.ts');
-  const admitted = admit(document, null);
+  const admitted = admit(document, null, 0);
   if (admitted.kind !== 'object') throw new Error('not an object');
   await store.create({ ...admitted.key, spec: admitted.spec });
   for (;;) {

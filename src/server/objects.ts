@@ -103,7 +103,7 @@ async function applyOver(
   current: StoredObject | null,
   conditions: Conditions,
 ): Promise<Applied> {
-  const admitted = admit(document, current);
+  const admitted = admit(document, current, deps.clock.now());
   if (admitted.kind === 'nothing')
     return { outcome: 'unchanged', object: null, name: null, warnings: admitted.warnings };
   if (admitted.kind === 'secret') {

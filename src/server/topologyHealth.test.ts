@@ -6,6 +6,8 @@ import { openMemoryStore } from '../store/memory.ts';
 import { memoryDisk } from '../store/memory-tables.ts';
 import { noteHealth } from './topologyHealth.ts';
 
+const node = (id: number) => ({ id, host: `y${id}`, location: {}, disks: [] });
+const SPEC = { nodes: Array.from({ length: 30 }, (_, i) => node(i)), storageGroups: [] };
 const KEY = { kind: 'Topology', namespace: 'default', name: 'ydb' };
 const push = (id: number, state: 'Up' | 'Down'): TopologyHealth => ({
   nodes: [{ id, state }],
@@ -27,7 +29,7 @@ function stage() {
 
 test('C6.3 C1.6 two control planes that note health at the same time both keep what the other one was told', async () => {
   const { clock, open, store, told } = stage();
-  await store.create({ ...KEY, spec: {} });
+  await store.create({ ...KEY, spec: SPEC });
   const other = open();
   let between = 0;
   // Between the reading of one and its write the other one notes something.

@@ -178,7 +178,14 @@ const weakRule = (erasure: Erasure): string =>
 function outName(pass: Pass, u: number): string {
   const name = pass.fleet.nodes[pass.fleet.vdiskNode[u] as number]?.name ?? '';
   const ref = firstLock(refsOf(pass, u));
-  return ref === undefined ? `${name} (down)` : `${name} (${lockText(ref)})`;
+  return `${name} (${ref === undefined ? faultText(pass, u) : lockText(ref)})`;
+}
+
+/** Why a virtual disk that nobody has locked is out. */
+function faultText({ fleet }: Pass, u: number): string {
+  const state = fleet.state(fleet.vdiskNode[u] as number);
+  if (state !== 'up') return state;
+  return fleet.diskOk(fleet.vdiskDisk[u] as number) ? 'its virtual disk is not Ok' : 'its disk is not Normal';
 }
 
 /** Only what this request itself takes: if that is too much already, waiting does not help. */

@@ -22,7 +22,8 @@ export function checkNodeFree(pass: Pass, n: number): Refusal | null {
   if (lock !== undefined) return lockedRefusal(name, lock);
   if (fleet.state(n) !== 'unknown' || fleet.memberOf(n) !== undefined) return null;
   if (fleet.nodes[n]?.kind === 'router') return null;
-  const message = `Cannot lock ${name}: node state: 'Unspecified': nobody has reported it, so nobody knows what it carries now`;
+  const why = fleet.told(n)?.note ?? 'nobody has reported it';
+  const message = `Cannot lock ${name}: node state: 'Unspecified': ${why}, so nobody knows what it carries now`;
   return refuse('DISALLOW_TEMP', 'NodeUnknown', message, [
     { kind: 'node', node: fleet.nodes[n]?.key ?? '', state: 'unknown' },
   ]);

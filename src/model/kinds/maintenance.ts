@@ -175,7 +175,7 @@ const topologySpec = z.strictObject({
     .describe('Nodes that can run system tablets.'),
   healthMaxAge: durationText()
     .default('5m')
-    .describe('States that were pushed longer ago count as unknown; 0s for never.'),
+    .describe('A state that was pushed longer ago counts as unknown, each by itself; 0s for never.'),
   limits: z
     .strictObject({
       cluster: limitSchema.prefault({}).describe('For the cluster.'),
@@ -191,39 +191,47 @@ const healthOfNode = z.strictObject({
   startedAt: timestampText().optional().describe('When it was started.'),
   version: z.string().optional().describe('Version it runs.'),
 });
+const healthOfDisk = z.strictObject({
+  node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+  disk: wholeNumber(0, 4_294_967_295).describe('Number of the disk.'),
+  state: z.enum(['Normal', 'Faulty']).describe('State of the disk.'),
+});
+const healthOfVdisk = z.strictObject({
+  group: wholeNumber(0, 4_294_967_295).describe('Number of the group.'),
+  node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+  state: z.enum(['Ok', 'NotReplicated', 'Error']).describe('State of the virtual disk.'),
+});
+
+const HEALTH_OF = {
+  nodes: 'Nodes whose state is told.',
+  disks: 'Disks whose state is told.',
+  vdisks: 'Virtual disks whose state is told.',
+} as const;
 
 /** What a push tells of a Topology: only what is named changes. */
 export const topologyHealthSchema = z.strictObject({
-  nodes: z.array(healthOfNode).default([]).describe('Nodes whose state is told.'),
-  disks: z
-    .array(
-      z.strictObject({
-        node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
-        disk: wholeNumber(0, 4_294_967_295).describe('Number of the disk.'),
-        state: z.enum(['Normal', 'Faulty']).describe('State of the disk.'),
-      }),
-    )
-    .default([])
-    .describe('Disks whose state is told.'),
-  vdisks: z
-    .array(
-      z.strictObject({
-        group: wholeNumber(0, 4_294_967_295).describe('Number of the group.'),
-        node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
-        state: z.enum(['Ok', 'NotReplicated', 'Error']).describe('State of the virtual disk.'),
-      }),
-    )
-    .default([])
-    .describe('Virtual disks whose state is told.'),
+  nodes: z.array(healthOfNode).default([]).describe(HEALTH_OF.nodes),
+  disks: z.array(healthOfDisk).default([]).describe(HEALTH_OF.disks),
+  vdisks: z.array(healthOfVdisk).default([]).describe(HEALTH_OF.vdisks),
 });
 export type TopologyHealth = DeepReadonly<z.output<typeof topologyHealthSchema>>;
+
+/** Each thing ages by itself (C5.3): one that the last push did not name keeps the time of the push that did. */
+const toldAt = {
+  observedAt: timestampText().optional().describe('When it was told, if not by the last push.'),
+};
 
 const topologyStatus = z.strictObject({
   ...commonStatus,
   health: z
     .strictObject({
-      ...topologyHealthSchema.shape,
+      nodes: z.array(healthOfNode.extend(toldAt)).default([]).describe(HEALTH_OF.nodes),
+      disks: z.array(healthOfDisk.extend(toldAt)).default([]).describe(HEALTH_OF.disks),
+      vdisks: z.array(healthOfVdisk.extend(toldAt)).default([]).describe(HEALTH_OF.vdisks),
       observedAt: timestampText().optional().describe('When health was last pushed.'),
+      nodesSince: timestampText()
+        .optional()
+        .describe('When the state of a node was pushed first; from then on states in spec age too.'),
     })
     .optional()
     .describe('Health that was pushed; it goes before the states in spec.'),
