@@ -100,8 +100,8 @@ export class Credentials {
   }
 
   /** The certificate a member was given, whatever is to become of it; the bundle is the present one. */
-  async certificateInUse(uid: string, member: string): Promise<Pick<MemberCertificate, 'pem' | 'caPem'>> {
-    return { pem: await this.#existing(memberCertificateSecret(uid, member)), caPem: this.#ca.caPem };
+  async certificateInUse(uid: string, member: string): Promise<MemberCertificate> {
+    return this.#given(await this.#existing(memberCertificateSecret(uid, member)), false);
   }
 
   /** CRD-08: a secret of a cluster that was made is never made again under a running database. */

@@ -106,6 +106,33 @@ describe('rotation of system users', () => {
 });
 
 describe('certificates', () => {
+  test('S12 CRD-11 A9.4 a certificate that an effect before left half given comes along with passwords, and is taken too', async () => {
+    let answer: CommandOutcome = DONE;
+    const s = await scene(() => answer);
+    const { uid } = s.object.metadata;
+    await s.credentials.stage(uid, USERS);
+    const member = placed(s.desired).members[0] as MemberState;
+    const { given } = await s.credentials.certificate(s.desired, uid, member, s.clock.now());
+    const step: Step = { kind: 'giveLogins', member: 'orders-0', configVersion: 4 };
+    const about = (change: object) => {
+      const activated = { configVersion: 3, tlsMode: 'requireTLS', certificate: given, ...change };
+      return { state: rotation({}, placed(s.desired, { activated: activated as MemberState['activated'] })) };
+    };
+    await s.run(step, about({}));
+    expect(s.order).toEqual(['publish']);
+    const other = { ...given, fingerprint: 'another' };
+    const done = await s.run(step, about({ certificate: other }));
+    expect(s.order.slice(1)).toEqual(['publish', 'rotateCertificates']);
+    expect(done.outcome).toMatchObject({ kind: 'done', result: { snapshot: { certificate: given } } });
+    await s.run(step, about({ certificate: { ...given, trust: 'older' } }));
+    expect(s.order.at(-1)).toBe('rotateCertificates');
+    answer = refused('permanent');
+    expect((await s.run(step, about({ certificate: other }))).outcome.kind).toBe('failed');
+    // Without TLS nobody presents one.
+    await s.run(step, about({ certificate: other, tlsMode: 'disabled' }));
+    expect(s.order.at(-1)).toBe('publish');
+  });
+
   test('S12 A9.4 a successor is the member’s certificate only when the member has it', async () => {
     const s = await scene();
     const { uid } = s.object.metadata;

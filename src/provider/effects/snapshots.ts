@@ -1,6 +1,7 @@
 /** Effects on what an agent is given: configuration, certificates, logins. */
 import {
   activatedSnapshot,
+  type CommandOutcome,
   certificateNeed,
   loginsNow,
   type MemberSnapshot,
@@ -72,23 +73,30 @@ export async function giveLogins(work: Work, name: string, configVersion: number
     logins.nextMonitor === null ? await run(work, name, { kind: 'verifyLogin', as: logins.monitor }) : null;
   if (proof !== null && proof.kind !== 'done') return { outcome: notConfirmed(outcomeOf(proof, {})) };
   await agents.publish(ref(target), snapshot, work.fence);
-  const { certificate: given } = target.activated;
-  return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, given) });
+  const { certificate: known, tlsMode } = target.activated;
+  const { given } = certificate;
+  // What an effect before left half done comes along: it is taken too, or the process would not take over the rest either.
+  const comesAlong =
+    tlsMode !== 'disabled' && (given.fingerprint !== known?.fingerprint || given.trust !== known.trust);
+  if (!comesAlong) return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, known) });
+  const taken = await takeCertificate(work, name, configVersion);
+  return taken.kind === 'done'
+    ? done({ snapshot: activatedSnapshot(state, desired, name, configVersion, given) })
+    : { outcome: outcomeOf(taken, {}) };
 }
 
 /** A9.4: given as a snapshot, so that it stays through a restart of whatever kind; then taken by the running process. */
 export async function rotateCertificate(work: Work, name: string, configVersion: number): Promise<Effect> {
   const given = await publish(work, name, configVersion, true);
-  const answer = await runAs(work, name, 'clusterAdmin', (as) => ({
-    kind: 'rotateCertificates',
-    as,
-    configVersion,
-  }));
+  const answer = await takeCertificate(work, name, configVersion);
   if (answer.kind === 'done') return given;
   const outcome = outcomeOf(answer, {});
   const never = answer.kind === 'refused' && answer.class !== 'transient';
   return { outcome: never && outcome.kind === 'failed' ? { ...outcome, ...NOT_TAKEN } : outcome };
 }
+
+const takeCertificate = (work: Work, name: string, configVersion: number): Promise<CommandOutcome> =>
+  runAs(work, name, 'clusterAdmin', (as) => ({ kind: 'rotateCertificates', as, configVersion }));
 
 /** A definite refusal: the roller goes on with a restart. */
 const NOT_TAKEN = { code: 'CertificateNotTaken', retry: 'later' } as const;
