@@ -103,9 +103,7 @@ describe('rotation of system users', () => {
     await s.run(step, { state: alone });
     expect(s.given[2]?.certificatePem.reveal()).toBe(s.given[0]?.certificatePem.reveal());
   });
-});
 
-describe('certificates', () => {
   test('S12 CRD-11 A9.4 a certificate that an effect before left half given comes along with passwords, and is taken too', async () => {
     let answer: CommandOutcome = DONE;
     const s = await scene(() => answer);
@@ -132,7 +130,9 @@ describe('certificates', () => {
     await s.run(step, about({ certificate: other, tlsMode: 'disabled' }));
     expect(s.order.at(-1)).toBe('publish');
   });
+});
 
+describe('certificates', () => {
   test('S12 A9.4 a successor is the member’s certificate only when the member has it', async () => {
     const s = await scene();
     const { uid } = s.object.metadata;
