@@ -155,7 +155,10 @@ export class Authority {
     return this.#transact((desk, now) => {
       const entry = desk.task(uid);
       const keeps = entry !== undefined && waitsForHandOver(entry) && isHandingOver(desk, entry, now);
-      if (keeps) return { ...getTask(desk, uid, now), retryAfter: now + HAND_OVER_TAKES };
+      if (keeps) {
+        desk.stillWanted(entry.id, now);
+        return { ...getTask(desk, uid, now), retryAfter: now + HAND_OVER_TAKES };
+      }
       return refreshTask(desk, uid, now);
     }).then((reply) => this.#orUndecided(uid, reply));
   }
@@ -527,7 +530,9 @@ export class Authority {
 }
 
 const waitsForHandOver = (entry: Entry): boolean =>
-  entry.stepDown === true && entry.pending.some((p) => p.refusal?.reason === 'PrimaryStepsDown');
+  entry.stepDown === true &&
+  entry.stale !== true &&
+  entry.pending.some((p) => p.refusal?.reason === 'PrimaryStepsDown');
 
 /**
  * What was handed over is granted at once, before the member can be elected again. Until then everything stays as it was

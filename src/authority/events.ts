@@ -50,6 +50,7 @@ export function eventsOf(
     message,
     at: now,
   });
+  const forgotten = after?.stale === true && before?.stale !== true;
   const because = entry.description === '' ? '' : ` (${entry.description})`;
   return [
     ...(granted.length === 0
@@ -65,5 +66,14 @@ export function eventsOf(
     ...(expired.length === 0
       ? []
       : [event('Warning', 'MaintenanceExpired', `past their deadline and free again: ${listText(expired)}`)]),
+    ...(forgotten
+      ? [
+          event(
+            'Warning',
+            'MaintenanceForgotten',
+            `nobody has asked again: what ${entry.owner} waits for holds nobody back until it is refreshed`,
+          ),
+        ]
+      : []),
   ];
 }

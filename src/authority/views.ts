@@ -1,6 +1,6 @@
 /** Nodes and hosts as people look at them: state, holder, deadline, who waits, and what to be careful about (C6.4). */
 import { DAY, formatDuration, type Millis } from '../base/units.ts';
-import { type Desk, type NodeSpec, resolve } from '../maintenance/index.ts';
+import { type Desk, type Entry, entryName, type NodeSpec, resolve } from '../maintenance/index.ts';
 
 /** A task that has waited or been held for so long is probably forgotten. */
 const STALE: Millis = DAY;
@@ -25,7 +25,14 @@ export interface HostView {
   readonly state: 'Up' | 'Down' | 'Partly' | 'Maintenance' | 'Empty';
   readonly holders: readonly Holder[];
   /** Tasks that wait for this host or something on it. */
-  readonly waiting: readonly { readonly task: string; readonly owner: string; readonly priority: number }[];
+  readonly waiting: readonly {
+    /** Its name; of the control plane's own work, what it does. */
+    readonly task: string;
+    readonly owner: string;
+    readonly priority: number;
+    /** Nobody has asked for it again in time: it holds nobody back. */
+    readonly stale: boolean;
+  }[];
   readonly warnings: readonly string[];
 }
 
@@ -63,8 +70,9 @@ export function hostViews(desk: Desk, nodes: readonly NodeSpec[], now: Millis): 
   const byHost = new Map<string, NodeSpec[]>([...desk.fleet.hosts()].map((host) => [host, []]));
   for (const node of nodes) byHost.get(node.host)?.push(node);
   const waiting = waitingByHost(desk);
+  const byName = new Map([...desk.entries()].map((entry) => [entryName(entry), entry]));
   return [...byHost]
-    .map(([host, there]) => hostView(desk, host, there, waiting.get(host) ?? [], now))
+    .map(([host, there]) => hostView(desk, host, there, waiting.get(host) ?? [], byName, now))
     .sort((a, b) => (a.host < b.host ? -1 : 1));
 }
 
@@ -73,6 +81,7 @@ function hostView(
   host: string,
   nodes: readonly NodeSpec[],
   waiting: HostView['waiting'],
+  byName: ReadonlyMap<string, Entry>,
   now: Millis,
 ): HostView {
   const views = nodes.map((node) => nodeView(desk, node));
@@ -89,7 +98,7 @@ function hostView(
           : up === 0
             ? 'Down'
             : 'Partly';
-  const warnings = [...coLocation(desk, nodes), ...stale(desk, [...holders.values()], waiting, now)];
+  const warnings = [...coLocation(desk, nodes), ...stale([...holders.values()], waiting, byName, now)];
   return { host, nodes: views, state, holders: [...holders.values()], waiting, warnings };
 }
 
@@ -110,25 +119,30 @@ function coLocation(desk: Desk, nodes: readonly NodeSpec[]): readonly string[] {
 }
 
 function stale(
-  desk: Desk,
   holders: readonly Holder[],
   waiting: HostView['waiting'],
+  byName: ReadonlyMap<string, Entry>,
   now: Millis,
 ): readonly string[] {
   const tasks = new Set([...holders, ...waiting].map((h) => h.task));
   return [...tasks].flatMap((uid) => {
-    const entry = desk.task(uid);
-    if (entry === undefined || now - entry.refreshedAt < STALE) return [];
-    return [
-      `task ${uid} of ${entry.owner} was last refreshed ${formatDuration(now - entry.refreshedAt)} ago: still wanted?`,
-    ];
+    const entry = byName.get(uid);
+    if (entry === undefined) return [];
+    const ago = formatDuration(now - entry.refreshedAt);
+    if (entry.stale === true)
+      return [
+        `task ${uid} of ${entry.owner} waits and was last asked for ${ago} ago: it holds nobody back until it is refreshed`,
+      ];
+    if (now - entry.refreshedAt < STALE) return [];
+    return [`task ${uid} of ${entry.owner} was last refreshed ${ago} ago: still wanted?`];
   });
 }
 
 function waitingByHost(desk: Desk): ReadonlyMap<string, HostView['waiting'][number][]> {
   const found = new Map<string, HostView['waiting'][number][]>();
   for (const entry of desk.entries()) {
-    const row = { task: entry.uid ?? entry.id, owner: entry.owner, priority: entry.priority };
+    const { owner, priority } = entry;
+    const row = { task: entryName(entry), owner, priority, stale: entry.stale === true };
     const hosts = new Set<string>();
     for (const { action } of entry.pending) {
       const target = resolve(desk.fleet, action);

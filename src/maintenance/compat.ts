@@ -9,6 +9,8 @@ export interface Compat {
   readonly expiryDropsTask: boolean;
   /** An unknown host or disk beside a granted action becomes pending instead of being refused at once. */
   readonly hopelessStaysPending: boolean;
+  /** What waits holds less urgent requests back for ever, also when nobody asks for it any more. */
+  readonly forgottenKeepsPlace: boolean;
   /** A dry run shows only what would be granted. */
   readonly dryRunHidesPending: boolean;
   /** A task without pending actions does not tell its options. */
@@ -30,6 +32,7 @@ export const BETTER: Compat = {
   hostNodesUnseen: false,
   expiryDropsTask: false,
   hopelessStaysPending: false,
+  forgottenKeepsPlace: false,
   dryRunHidesPending: false,
   getForgetsOptions: false,
   weakRingsBelowStrong: false,
@@ -44,6 +47,7 @@ export const ORIGINAL: Compat = {
   hostNodesUnseen: true,
   expiryDropsTask: true,
   hopelessStaysPending: true,
+  forgottenKeepsPlace: true,
   dryRunHidesPending: true,
   getForgetsOptions: true,
   weakRingsBelowStrong: true,

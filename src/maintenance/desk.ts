@@ -20,6 +20,7 @@ import { type HandOver, handOversOf, handsOver } from './handOver.ts';
 import { APPROVED_PRIORITY, DEFAULT_DURATION, DEFAULT_RETRY, MEMBER_SETTLE } from './limits.ts';
 import { Locks } from './locks.ts';
 import { Outages, settling } from './outages.ts';
+import { forgottenAt, heard, stirred } from './patience.ts';
 import { Register } from './register.ts';
 import { itemsOf, resolve } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
@@ -175,7 +176,10 @@ export class Desk {
     if (entry === undefined)
       return refused(refuse('WRONG_REQUEST', 'WrongRequest', `there is no request ${id}`), null);
     const { pending, ...draft } = { ...entry, refreshedAt: now };
-    if (this.#options.disabled) return { ...refused(disabledRefusal(), null), entry, pending: entry.pending };
+    if (this.#options.disabled) {
+      if (options.dry !== true) this.stillWanted(id, now);
+      return { ...refused(disabledRefusal(), null), entry, pending: entry.pending };
+    }
     if (pending.length === 0) {
       if (options.dry !== true) this.#put({ ...draft, pending: [] });
       return { code: 'ALLOW', granted: [], pending: [], refusal: null, retryAt: null, entry };
@@ -187,6 +191,12 @@ export class Desk {
     const cap = entry.maxInFlight === 0 ? null : Math.max(0, entry.maxInFlight - entry.held.length);
     const answer = this.#pass(draft, pending, now, cap);
     return options.dry === true ? this.#withoutIds(answer) : this.#settle(draft, answer, true);
+  }
+
+  /** Its owner asked and nothing was tried: what waits keeps its place, or has it again. */
+  stillWanted(id: string, now: Millis): void {
+    const entry = this.#register.get(id);
+    if (entry !== undefined && entry.pending.length > 0) this.#put(heard(entry, now + DEFAULT_RETRY));
   }
 
   #draft(input: RequestInput, now: Millis): Draft {
@@ -364,7 +374,8 @@ export class Desk {
       schedule && (answer.granted.length > 0 || soft || this.#register.get(draft.id) !== undefined);
     const pending = keeps ? answer.pending : [];
     if (answer.granted.length === 0 && !keeps) return answer;
-    const entry: Entry = { ...draft, pending, held: [...draft.held, ...answer.granted] };
+    const told = answer.retryAt ?? draft.refreshedAt + DEFAULT_RETRY;
+    const entry: Entry = heard({ ...draft, pending, held: [...draft.held, ...answer.granted] }, told);
     this.#put(entry);
     return { ...answer, entry };
   }
@@ -381,7 +392,8 @@ export class Desk {
     const ended = entry.held.filter((p) => p.id === permissionId);
     if (workedOn !== undefined) for (const p of ended) this.#settleMembers(p, workedOn);
     if (entry.evict) this.#evictions.forget(entry.id);
-    this.#put({ ...entry, held: entry.held.filter((p) => p.id !== permissionId) });
+    const after: Entry = { ...entry, held: entry.held.filter((p) => p.id !== permissionId) };
+    this.#put(workedOn === undefined ? after : stirred(after, workedOn));
     return true;
   }
 
@@ -503,14 +515,28 @@ export class Desk {
         p.deadline !== null && p.deadline > now ? p.deadline : endOf(p),
       );
     }
-    if (held.length === entry.held.length) return;
+    if (held.length === entry.held.length) {
+      this.#forgetEntry(entry, now);
+      return;
+    }
     // Whoever let it expire may have worked on it to the end.
     const kept = new Set(held);
     for (const p of entry.held) {
       if (!kept.has(p) && endOf(p) + MEMBER_SETTLE >= now) this.#settleMembers(p, endOf(p));
     }
     if (entry.evict && held.length === 0) this.#evictions.forget(entry.id);
-    this.#put({ ...entry, held, pending: late ? [] : entry.pending });
+    const last = Math.max(...entry.held.filter((p) => !kept.has(p)).map(endOf));
+    const after = stirred({ ...entry, held, pending: late ? [] : entry.pending }, last);
+    this.#put(after);
+    if (this.#register.get(entry.id) !== undefined) this.#forgetEntry(after, now);
+  }
+
+  /** What nobody asks for any more holds nobody back. */
+  #forgetEntry(entry: Entry, now: Millis): void {
+    if (this.#compatOf(entry).forgottenKeepsPlace) return;
+    const at = forgottenAt(entry);
+    if (at <= now) this.#put({ ...entry, stale: true });
+    else this.#earliest = Math.min(this.#earliest, at);
   }
 
   // ── keeping the books ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -524,6 +550,9 @@ export class Desk {
       if (p.deadline !== null) this.#earliest = Math.min(this.#earliest, p.deadline);
       this.#locks.hold(entry, p);
     }
-    if (stays && entry.pending.length > 0) this.#locks.queue(entry);
+    if (!stays || entry.pending.length === 0) return;
+    if (!this.#compatOf(entry).forgottenKeepsPlace)
+      this.#earliest = Math.min(this.#earliest, forgottenAt(entry));
+    if (entry.stale !== true) this.#locks.queue(entry);
   }
 }

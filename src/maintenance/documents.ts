@@ -1,6 +1,7 @@
 /** Between the desk's entries and MaintenanceTask objects: an object's spec and status hold everything an entry is. */
 import type { Millis } from '../base/units.ts';
 import { DEFAULT_NAMESPACE, type MaintenanceTask, parseDuration } from '../model/index.ts';
+import { askByOf } from './patience.ts';
 import { isFinal, isReason } from './reasons.ts';
 import type { TaskSpec } from './tasks.ts';
 import type { Action, Blocker, DiskRef, Entry, Pending, Permission, Refusal, Scope } from './types.ts';
@@ -127,6 +128,9 @@ export function statusDocument(entry: Entry, generation: number): Status {
     actions,
     createTime: iso(entry.createdAt),
     lastRefreshTime: iso(entry.refreshedAt),
+    ...(entry.pending.length === 0
+      ? {}
+      : { askBy: iso(askByOf(entry)), ...(entry.stale === true ? { stale: true } : {}) }),
   };
 }
 
@@ -188,6 +192,8 @@ export function entryOf(name: string, spec: Spec, status: Status | null): Entry 
     ...(spec.compat === true ? { compat: true } : {}),
     createdAt: millis(status.createTime ?? ''),
     refreshedAt: millis(status.lastRefreshTime ?? ''),
+    ...(status.askBy === undefined ? {} : { askBy: millis(status.askBy) }),
+    ...(status.stale === true ? { stale: true } : {}),
     pending,
     held,
   };

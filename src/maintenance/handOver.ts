@@ -23,7 +23,7 @@ const leadersOf = (pending: Pending): readonly string[] =>
 export function handOversOf(entries: Iterable<Entry>): readonly HandOver[] {
   const found = new Map<string, HandOver>();
   for (const entry of entries) {
-    if (entry.stepDown !== true) continue;
+    if (entry.stepDown !== true || entry.stale === true) continue;
     const { priority, mode, owner } = entry;
     for (const node of entry.pending.flatMap(leadersOf)) {
       const known = found.get(node);

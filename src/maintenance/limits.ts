@@ -5,6 +5,8 @@ import { MINUTE, type Millis, SECOND } from '../base/units.ts';
 export const DEFAULT_DURATION: Millis = 5 * MINUTE;
 /** When to ask again if nobody knows when it will be possible (CMS: DefaultRetryTime). */
 export const DEFAULT_RETRY: Millis = 5 * MINUTE;
+/** Whoever has not asked again so long after the time they were told to has forgotten what they wanted. */
+export const ASKS_AGAIN_WITHIN: Millis = 5 * MINUTE;
 /** A State Storage replica takes part fully only some time after its start. */
 export const RING_SETTLE: Millis = 2 * MINUTE;
 /**

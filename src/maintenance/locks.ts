@@ -34,7 +34,7 @@ export class Locks {
   hold(entry: Entry, permission: Permission): void {
     if (this.#held.has(permission.id)) return;
     const { priority, action } = permission;
-    const ref: LockRef = { kind: 'held', priority, permission, task: nameOf(entry) };
+    const ref: LockRef = { kind: 'held', priority, permission, task: entryName(entry) };
     const target = resolve(this.#fleet, action);
     const items = action.type === 'lock' ? itemsOf(this.#fleet, target) : this.#aside(entry, target);
     this.#held.set(permission.id, this.#lock(items, ref));
@@ -101,7 +101,7 @@ export class Locks {
   #cover(entry: Entry): void {
     if (this.#covered.has(entry.id)) return;
     const { priority, owner } = entry;
-    const ref: LockRef = { kind: 'queued', priority, task: nameOf(entry), owner };
+    const ref: LockRef = { kind: 'queued', priority, task: entryName(entry), owner };
     // What waits in vain holds nobody back.
     const real = this.#compatOf(entry).hopelessStaysPending
       ? entry.pending
@@ -138,7 +138,7 @@ export class Locks {
 }
 
 /** What people call an entry: a task by its name, work of the control plane by what it does. */
-const nameOf = (entry: Entry): string =>
+export const entryName = (entry: Entry): string =>
   entry.uid?.startsWith('hold:') === true && entry.description !== ''
     ? entry.description
     : (entry.uid ?? entry.id);

@@ -92,7 +92,7 @@ class Bench {
     const announced = this.desk.announcements().flatMap(({ actions }) => actions);
     const held = [...this.desk.entries()].flatMap((entry) => [
       ...entry.held.flatMap((p) => nodesOf(this.spec, p.action)),
-      ...(entry.priority < priority && entry.id !== except
+      ...(entry.priority < priority && entry.id !== except && entry.stale !== true
         ? entry.pending
             .filter((p) => p.refusal === null || !isFinal(p.refusal.reason))
             .flatMap((p) => nodesOf(this.spec, p.action))

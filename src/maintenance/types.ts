@@ -142,6 +142,10 @@ export interface Entry {
   readonly compat?: boolean;
   readonly createdAt: Millis;
   readonly refreshedAt: Millis;
+  /** What waits keeps its place before less urgent ones until then, unless somebody asks again; see `patience.ts`. */
+  readonly askBy?: Millis;
+  /** Nobody has asked again in time: what waits holds nobody back any more, until somebody does. */
+  readonly stale?: boolean;
   readonly pending: readonly Pending[];
   readonly held: readonly Permission[];
 }

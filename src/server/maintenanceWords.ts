@@ -6,6 +6,7 @@ import type { Millis } from '../base/units.ts';
 import {
   type ActionView,
   actionDocument,
+  askByOf,
   DEFAULT_DURATION,
   type TaskReply,
   type TaskSpec,
@@ -110,6 +111,8 @@ export function taskJson(
     createTime: iso(reply.createTime),
     lastRefreshTime: iso(reply.lastRefreshTime),
     retryAfter: iso(reply.retryAfter),
+    askBy: entry === null || entry.pending.length === 0 ? null : iso(askByOf(entry)),
+    stale: entry?.stale === true,
     groups: reply.groups.map((group) => group.map((view) => actionJson(view, topology, members))),
   };
 }

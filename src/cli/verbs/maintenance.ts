@@ -35,6 +35,9 @@ export interface TaskRow {
   readonly mode: string | null;
   readonly priority: number | null;
   readonly createTime: string | null;
+  readonly lastRefreshTime: string | null;
+  /** Nobody has asked again in time: what waits holds nobody back. */
+  readonly stale: boolean;
   readonly retryAfter: string | null;
   readonly groups: readonly (readonly ActionRow[])[];
 }
@@ -60,7 +63,12 @@ export interface HostRow {
   readonly state: string;
   readonly nodes: readonly NodeRow[];
   readonly holders: readonly HolderRow[];
-  readonly waiting: readonly { readonly task: string; readonly owner: string; readonly priority: number }[];
+  readonly waiting: readonly {
+    readonly task: string;
+    readonly owner: string;
+    readonly priority: number;
+    readonly stale: boolean;
+  }[];
   readonly warnings: readonly string[];
 }
 
@@ -174,13 +182,17 @@ export async function list(context: Context, owner: string | undefined): Promise
       t.owner ?? '',
       t.mode ?? '',
       String(t.priority ?? 0),
-      `${held}/${actions.length}`,
+      `${held}/${actions.length}${t.stale ? ' (stale)' : ''}`,
       deadlineOf(t),
       t.reason,
     ];
   });
   context.terminal.out(table(['NAME', 'OWNER', 'MODE', 'PRIORITY', 'GRANTED', 'UNTIL', 'REASON'], rows));
+  for (const t of items) if (t.stale) context.terminal.err(`warning: ${staleText(t)}`);
 }
+
+const staleText = (task: TaskRow): string =>
+  `task ${task.name} waits and nobody has asked for it since ${task.lastRefreshTime}: it holds nobody back until somebody does (belay maintenance refresh ${task.name}), or give it up (belay maintenance drop ${task.name})`;
 
 const deadlineOf = (task: TaskRow): string =>
   task.groups
@@ -255,7 +267,7 @@ async function hosts(context: Context): Promise<void> {
     h.state,
     String(h.nodes.length),
     holdersText(h.holders),
-    h.waiting.map((w) => w.task).join(', ') || '–',
+    h.waiting.map((w) => `${w.task}${w.stale ? ' (stale)' : ''}`).join(', ') || '–',
   ]);
   context.terminal.out(table(['HOST', 'STATE', 'NODES', 'HELD BY', 'WAITING'], rows));
   for (const { host, warnings } of items)
@@ -279,7 +291,13 @@ async function print(context: Context, task: TaskRow): Promise<void> {
   const held = actions.length - waiting(task).length;
   const what = `${actions.length} action${actions.length === 1 ? '' : 's'}`;
   const how = held === actions.length ? 'granted' : held === 0 ? 'pending' : `${held} granted`;
-  context.terminal.out([`task ${task.name}   ${what}, ${how}`, ...actionLines(task, false)].join('\n'));
+  context.terminal.out(
+    [
+      `task ${task.name}   ${what}, ${how}`,
+      ...actionLines(task, false),
+      ...(task.stale ? [staleText(task)] : []),
+    ].join('\n'),
+  );
 }
 
 /** What an action is about, for people. */

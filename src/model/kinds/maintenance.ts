@@ -99,6 +99,13 @@ const taskStatus = z.strictObject({
   owner: z.string().optional().describe('Who asked for it.'),
   createTime: timestampText().optional().describe('When it was asked for.'),
   lastRefreshTime: timestampText().optional().describe('When pending actions were last tried.'),
+  askBy: timestampText()
+    .optional()
+    .describe('What waits keeps its place before less urgent tasks until then, unless somebody asks again.'),
+  stale: z
+    .boolean()
+    .optional()
+    .describe('Nobody has asked again in time: what waits holds nobody back until somebody refreshes it.'),
 });
 
 /** A request to take components out of service (C1). */
