@@ -84,6 +84,7 @@ function sleepers(state: State, desired: Desired): readonly Disruption[] {
 /** C2.5: no configuration says that a router leaves; it serves until its runtime goes. */
 function isLeavingRouter(member: string, state: State, desired: Desired): boolean {
   if (desired.deleting !== null || desired.suspend) return false;
+  // One whose place another has taken is no part of the cluster any more.
   const record = state.members.find((m) => m.name === member);
   return record?.role === 'router' && record.stage === 'removing' && record.activated !== null;
 }

@@ -226,7 +226,8 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
     }
     if ((stage === 'reloading' || stage === 'upgrading') && isBack(view, all)) {
       // One on its way to another's place goes on with that; it may have been given its vote already.
-      const back = isSubstitute(state, view.member) ? 'syncing' : 'active';
+      const onItsWay = isRouter(view.member) ? 'healthy' : 'syncing';
+      const back = isSubstitute(state, view.member) ? onItsWay : 'active';
       next = withMember(next, view.member.name, { stage: back, unanswered: [] });
     }
   }

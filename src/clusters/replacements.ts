@@ -1,7 +1,7 @@
 /** What the record learns of members that take another's place (A13.3). */
 import { configOf, isOut, type MemberView, views } from './interpret.ts';
 import { forgetMembers, pendingOf, retire, unretire, withMember } from './state.ts';
-import { memberHost } from './topology.ts';
+import { isRouter, memberHost } from './topology.ts';
 import type { MemberState, Observed, State } from './types.ts';
 
 /**
@@ -22,7 +22,8 @@ export function learnReplacements(before: State, observed: Observed): State {
       if (old !== undefined && out(old) && !out(member)) next = withMember(next, name, { stage: 'syncing' });
       else if (pendingOf(state, name) === null && out(member)) next = retire(next, name);
     } else if (old !== undefined) {
-      if (!out(member) && out(old)) next = retire(next, old.name);
+      const free = isRouter(member) ? stage === 'active' : !out(member) && out(old);
+      if (free) next = retire(next, old.name);
     } else if (stage === 'active') {
       next = { ...next, members: next.members.map((m) => (m.name === name ? arrived(m) : m)) };
     }

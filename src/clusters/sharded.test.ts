@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import type { RouterFacts } from './facts.ts';
 import { host, observed, sharded } from './fixtures.ts';
+import { advance } from './learn.ts';
 import { type Foreseen, foresee } from './preview.ts';
-import { initialState } from './state.ts';
+import { applyOutcome, initialState, withMember } from './state.ts';
 import { connectionString, initialConfig } from './topology.ts';
 import type { Desired, Observed } from './types.ts';
 import { firstVersion } from './versions.ts';
@@ -233,4 +234,62 @@ test('A8.2 S7 a member whose data a newer binary has run on begins with no older
   expect(firstVersion(want, state, { ...shard, newestRun: '8.0' })).toBe('8.0.32-14');
   const config = state.members.find((m) => m.name === 'events-cfg-0');
   expect(firstVersion(want, state, config ?? shard)).toBe('8.0.32-14');
+});
+
+test('A13.3 A13.7 a router is replaced like any member: the new one serves before the old one goes, also when its host is gone', () => {
+  const want = sharded();
+  const before = created(want);
+  const spec = {
+    type: 'Replace',
+    mongodbResourceRef: { name: 'events' },
+    member: 'events-mongos-0',
+  } as const;
+  const request = { uid: 'op-1', name: 'r', spec, createdAt: 0, cancelRequested: false };
+  const plan = foresee({ ...before.observed, requests: [request] }, want, before.state, 1_000_000);
+  expect(plan.refusals).toEqual([]);
+  expect(lines(plan)).toEqual([
+    'import events-mongos-2',
+    'deploy events-mongos-2',
+    'publish events-mongos-2',
+    'deleteRuntime events-mongos-0',
+    'deleteVolume events-mongos-0',
+  ]);
+  expect(plan.state.ended).toMatchObject([{ uid: 'op-1', state: 'Succeeded' }]);
+  const gone = before.state.members.find((m) => m.name === 'events-mongos-0')?.host;
+  const observedNow = {
+    ...before.observed,
+    requests: [request],
+    hosts: before.observed.hosts.map((h) => (h.name === gone ? { ...h, connected: false } : h)),
+    members: before.observed.members.map((m) =>
+      m.name === 'events-mongos-0' ? { ...m, connected: false, facts: null } : m,
+    ),
+  };
+  const lost = foresee(observedNow, want, before.state, 1_000_000);
+  expect(lines(lost)).toEqual([
+    'import events-mongos-2',
+    'deploy events-mongos-2',
+    'publish events-mongos-2',
+  ]);
+  expect(lost.state.ended).toMatchObject([
+    { state: 'Succeeded', message: expect.stringContaining('goes when that host is back') },
+  ]);
+  expect(lost.state.members.map((m) => m.name)).not.toContain('events-mongos-0');
+});
+
+test('A13.3 L1 a router on its way to a place that is given a configuration meanwhile goes on with that', () => {
+  const want = sharded();
+  const { state, observed: now } = created(want);
+  const of = 'events-mongos-0';
+  const settings = { votes: 0, priority: 0, hidden: false, secondaryDelaySecs: 0, tags: {} } as const;
+  const replacement = { of, settings, host: null, avoidHosts: [], because: 'Replacing' } as const;
+  const one = state.members.find((m) => m.name === 'events-mongos-1');
+  const changing = withMember(state, 'events-mongos-1', { stage: 'reloading', replacement });
+  expect(one?.role).toBe('router');
+  const next = advance(changing, want, now, 1_000_000);
+  expect(next.members.map((m) => m.name)).not.toContain(of);
+  expect(next.retired?.map((m) => m.name)).toEqual([of]);
+  const given = { kind: 'rotateCertificate', member: 'events-mongos-1', configVersion: 9 } as const;
+  const refused = { kind: 'failed', code: 'X', message: 'no', retry: 'later' } as const;
+  const after = applyOutcome(changing, given, 's1', refused, 1);
+  expect(after.members.find((m) => m.name === 'events-mongos-1')?.stage).toBe('healthy');
 });

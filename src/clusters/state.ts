@@ -405,7 +405,7 @@ function undone(state: State, step: Step): State {
     const member = memberOf(state, step.member);
     if (member?.stage === 'reloading')
       return withMember(state, step.member, {
-        stage: isSubstitute(state, member) ? 'syncing' : 'active',
+        stage: !isSubstitute(state, member) ? 'active' : member.role === 'router' ? 'healthy' : 'syncing',
         unanswered: [],
       });
   }

@@ -29,6 +29,8 @@ type Intent = Pick<Replacement, 'host' | 'avoidHosts' | 'because'> & { readonly 
  *   2. it has caught up twice: the old one leaves, and from here on there is no way back;
  *   3. the new one gets what the place had.
  *
+ * A router has no data and no vote: the new one has the place when it serves, and then the old one goes.
+ *
  * What is left of the old one is taken down by the ordinary planner, when its host is there. The operation ends when nothing
  * is left, or says what is.
  */
@@ -77,7 +79,6 @@ function refusal(scene: Scene, intent: Intent): string | null {
     return memberOf(state, intent.member) === null
       ? `there is no member ${intent.member}`
       : `${intent.member} is out of its set already; what is left of it goes when host ${memberOf(state, intent.member)?.host} is back`;
-  if (isRouter(member)) return `${member.name} is a router: it holds no data, and a restart makes it anew`;
   if (member.stage === 'removing') return `${member.name} leaves the set already`;
   if (wantedMember(state, desired, member) === null)
     return `the spec has no place for ${member.name} any more`;
@@ -99,6 +100,7 @@ function obstacle(scene: Scene, intent: Intent): string | null {
   const { state } = scene;
   const member = memberOf(state, intent.member);
   if (member === null) return null;
+  if (isRouter(member)) return obstacleOfRouter(scene, intent, member);
   const set = state.replicaSets.find((r) => r.name === member.replicaSet);
   if (set?.stage !== 'ready') return `${member.replicaSet} is not set up yet`;
   const busy = state.members.find((m) => m !== member && m.replicaSet === set.name && m.stage !== 'active');
@@ -111,6 +113,22 @@ function obstacle(scene: Scene, intent: Intent): string | null {
   if (config === null || primaryOf(members) === null) return `${set.name} has no primary`;
   const lack = majorityWithout(members, config.members, memberHost(member));
   if (lack !== null) return lack;
+  const substitute = substituteFor(scene, intent);
+  const nowhere = substitute === null ? null : placement(scene, substitute);
+  return nowhere?.kind === 'wait' ? nowhere.detail : null;
+}
+
+/** Routers hold no data: the new one serves before the old one goes, and nobody's vote is counted. */
+function obstacleOfRouter(scene: Scene, intent: Intent, router: MemberState): string | null {
+  const { state } = scene;
+  const others = state.members.filter((m) => m !== router);
+  const busy = others.find((m) => m.replicaSet === router.replicaSet && m.stage !== 'active');
+  if (busy !== undefined) return busyText(busy);
+  const config = state.replicaSets.find((r) => r.role === 'configServer');
+  if (config?.stage !== 'ready') return `${config?.name} is not set up yet`;
+  const pending = others.find((m) => pendingOf(state, m.name) !== null);
+  if (pending !== undefined)
+    return `${pendingOf(state, pending.name)?.action} of ${pending.name} is under way`;
   const substitute = substituteFor(scene, intent);
   const nowhere = substitute === null ? null : placement(scene, substitute);
   return nowhere?.kind === 'wait' ? nowhere.detail : null;
@@ -262,6 +280,7 @@ function cancel(scene: Scene, operation: RunningOperation): State | string {
     return `${substitute.name} has the place of ${old}, which is being removed`;
   if (!state.members.some((m) => m.name === old))
     return `${old} is out of the set: it goes on until ${substitute.name} has its place`;
+  if (isRouter(substitute)) return giveUp(state, substitute);
   const members = membersOf(scene, substitute);
   const config = configOf(members);
   if (config === null) return `${substitute.replicaSet} has no primary: nothing is known of its members`;

@@ -338,7 +338,9 @@ function give(scene: Scene, view: MemberView, lacks = needOf(scene, view.member)
       : { kind: 'reload', member: member.name, configVersion };
   const alone = scene.all.every((v) => v === view || v.member.replicaSet !== member.replicaSet);
   const leader = alone ? 'the only member' : 'the primary';
-  const role = stateOf(view) === 'PRIMARY' ? leader : stateOf(view) === null ? 'down already' : 'a secondary';
+  const inSet =
+    stateOf(view) === 'PRIMARY' ? leader : stateOf(view) === null ? 'down already' : 'a secondary';
+  const role = member.role === 'router' && !isDown(view) ? 'a router' : inSet;
   const what =
     need === 'upgrade'
       ? `${member.deployedVersion} → ${scene.desired.version}`
