@@ -304,3 +304,45 @@ test('S1 S13 nothing is taken down or out by a reading from before the set took 
     expect(guard(reload, play.reading(), changed, taken, 3)?.reason).not.toBe('Stale');
   }
 });
+
+test('S4 nobody is out of a set by a reading from before it took the configuration in which he is in', () => {
+  const play = new Play(desired());
+  const leaving = withMember(play.state, 'orders-2', { stage: 'removing' });
+  without(play, 2);
+  play.config = { ...play.config, term: 3 };
+  const { version } = play.config;
+  const taken = (newer: number): State => ({
+    ...leaving,
+    replicaSets: leaving.replicaSets.map((r) => ({ ...r, reconfigured: { version: newer, term: 3 } })),
+  });
+  const goes = (state: State): boolean => {
+    const learnt = advance(state, desired({ generation: 2 }, 2), play.reading(), 1);
+    const steps = plan(play.reading(), desired({ generation: 2 }, 2), learnt, 1).act?.steps ?? [];
+    return steps.some((step) => step.kind === 'deleteRuntime');
+  };
+  const volume = { kind: 'deleteVolume', member: 'orders-2' } as const;
+  const gone = (state: State): State => withMember(state, 'orders-2', { serviceId: null });
+  expect(goes(taken(version))).toBe(true);
+  expect(goes(taken(version + 1))).toBe(false);
+  const may = (state: State) => guard(volume, play.reading(), desired({}, 2), gone(state), 1);
+  expect(may(taken(version + 1))).not.toBeNull();
+});
+
+test('A13.6 L1 a restart does not wait for those who are not in the set yet, who may be waiting for its end', () => {
+  const play = new Play(desired({}, 4));
+  without(play, 3);
+  play.state = withMember(play.state, 'orders-3', { stage: 'healthy' });
+  play.requests = [requested({ type: 'Restart', ...ref, members: ['orders-2'] })];
+  play.states = ['PRIMARY', 'SECONDARY', 'SECONDARY'];
+  const state = advance(play.state, play.desired, play.reading(), 1);
+  const view = { ...play.reading() };
+  const reload = { kind: 'reload', member: 'orders-2', configVersion: 1 } as const;
+  expect(guard(reload, view, play.desired, state, 1)).toBeNull();
+  const waits = plan(
+    view,
+    desired({ mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } }, generation: 2 }, 4),
+    state,
+    1,
+  );
+  expect(waits.waits.map((w) => w.on)).not.toContain('WouldLoseMajority');
+});

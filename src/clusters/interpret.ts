@@ -208,7 +208,7 @@ export function configRowOf(view: MemberView, all: readonly MemberView[]): Confi
 }
 
 /**
- * Out of the configuration as the primary has it; before the set was initiated nobody is in. A member without a snapshot
+ * Out of the configuration as the primary has it, and not by a reading from before the last change of it; before the set was initiated nobody is in. A member without a snapshot
  * may still be in: it was suspended (S4).
  */
 export function isOut(
@@ -218,9 +218,10 @@ export function isOut(
   const set = state.replicaSets.find((r) => r.name === member.replicaSet);
   // Routers are in no configuration: clients go to the others.
   if (set === undefined || untouched(set)) return true;
-  const config = configOf(all.filter((v) => v.member.replicaSet === member.replicaSet));
+  const members = all.filter((v) => v.member.replicaSet === member.replicaSet);
+  const config = configOf(members);
   const host = memberHost(member);
-  return config !== null && !config.members.some((row) => row.host === host);
+  return config !== null && !isBehind(set, members) && !config.members.some((row) => row.host === host);
 }
 
 /**

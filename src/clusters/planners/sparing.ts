@@ -35,9 +35,17 @@ export function votesWithout(view: MemberView, members: readonly MemberView[]) {
   return { ...quorum, left, enough: left >= quorum.needed };
 }
 
-/** Others that cannot be counted on now: unwell, or not seen to be well by one of their healthy peers (ROL-07). */
-export const unwellBeside = (view: MemberView, members: readonly MemberView[]): readonly MemberView[] =>
-  members.filter((v) => v !== view && (!isHealthy(v, members) || doubterOf(v, members) !== null));
+/**
+ * Others that cannot be counted on now: unwell, or not seen to be well by one of their healthy peers (ROL-07). Who is not in the
+ * set yet is counted on by nobody, and may be waiting for the end of just this (A13.6).
+ */
+export function unwellBeside(view: MemberView, members: readonly MemberView[]): readonly MemberView[] {
+  const config = configOf(members);
+  const isIn = (v: MemberView): boolean => config === null || configRowOf(v, members) !== null;
+  return members.filter(
+    (v) => v !== view && isIn(v) && (!isHealthy(v, members) || doubterOf(v, members) !== null),
+  );
+}
 
 /**
  * S1, C2.5 strong: all others healthy, and a majority of voters stays. Where no majority can stay, whoever is well, waiting
