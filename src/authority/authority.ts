@@ -8,6 +8,7 @@ import type { Millis } from '../base/units.ts';
 import type { Holder } from '../engine/gate.ts';
 import type { Clock, Log, NewEvent, Store, StoredObject } from '../engine/ports.ts';
 import {
+  type ActionRef,
   type Admission,
   admitMember,
   BETTER,
@@ -191,7 +192,15 @@ export class Authority {
     return { ...reply, status: 'SUCCESS', issues: [] };
   }
 
-  complete(ids: readonly string[]): Promise<CompleteReply> {
+  /** One task as it stands; null: there is none. A document that nobody has decided on yet stays undecided. */
+  find(uid: string): Promise<Entry | null> {
+    return this.#transact((desk, now) => {
+      desk.expire(now);
+      return desk.task(uid) ?? null;
+    });
+  }
+
+  complete(ids: readonly (ActionRef | string)[]): Promise<CompleteReply> {
     return this.#transact((desk, now) => completeActions(desk, ids, now));
   }
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { DescEnum, DescMessage } from '@bufbuild/protobuf';
 import { afterEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { playedSet } from '../authority/testing/played.ts';
 import { playPublic } from '../maintenance/cases/public.ts';
 import { type Scenario, World } from '../maintenance/cases/scenario.ts';
 import { BETTER, ORIGINAL } from '../maintenance/index.ts';
@@ -21,8 +22,12 @@ const open: Stage[] = [];
 afterEach(async () => {
   for (const stage of open.splice(0)) await stage.close();
 });
-async function stageOf(world: World, compat = BETTER): Promise<Stage> {
-  const stage = await openStage(world, compat);
+async function stageOf(
+  world: World,
+  compat = BETTER,
+  others: Parameters<typeof openStage>[2] = {},
+): Promise<Stage> {
+  const stage = await openStage(world, compat, others);
   open.push(stage);
   return stage;
 }
@@ -74,7 +79,7 @@ test('C6.2 who has no token, a wrong one or too weak a role is refused in the op
   const refused = await viewer.create(request('t', 1));
   expect([refused.status, refused.issues]).toEqual([
     'UNAUTHORIZED',
-    ["Access denied: 'viewer' is not an admin"],
+    ["Access denied: 'viewer' is a viewer, and this takes an operator"],
   ]);
   expect((await viewer.drop('t')).status).toBe('UNAUTHORIZED');
   const other = await stage.client('').login('eve', 'belay_api_token_of_bob');
@@ -125,6 +130,147 @@ test('C6.2 get tells all options while something is held; compat: only while som
     }),
   );
   expect(told).toEqual(['kernel', '']);
+});
+
+/** A second topology of three nodes that serve `/Root/db1`, and a managed set. */
+const OTHERS = (): Parameters<typeof openStage>[2] => ({
+  co: [
+    {
+      nodes: [1, 2, 3].map((id) => ({
+        ...playedSet('co', ['c1', 'c2', 'c3']).nodes[id - 1]!,
+        key: `co/${id}`,
+        name: `node ${id} of co`,
+        id,
+        kind: 'dynamic' as const,
+        cluster: 'co',
+        tenant: '/Root/db1',
+      })),
+    },
+    true,
+  ],
+  orders: [playedSet('orders', ['db1', 'db2', 'db3']), false],
+});
+
+test('C6.2 C6.3 which topology a call is about is never guessed: by its name, by a database of it, or refused', async () => {
+  const client = (await stageOf(new World({ nodes: 8 }), BETTER, OTHERS())).client('eve');
+  const told = async (database: string) => {
+    client.database = database;
+    const { status, issues, result } = await client.nodes();
+    return status === 'SUCCESS' ? result.nodes.map((n) => n.host).slice(0, 2) : [status, issues[0]];
+  };
+  expect(await told('/Root/db1')).toEqual(['c1', 'c2']);
+  expect(await told('co')).toEqual(['c1', 'c2']);
+  expect((await client.listDatabases()).result.paths).toEqual(['/Root/db1']);
+  expect(await told('/played')).toHaveLength(2);
+  expect(await told('/default/orders')).toEqual(['db1', 'db2']);
+  const ask =
+    'There are co, played: name one, or a database of it, in x-ydb-database, or have the endpoint speak of one (--maintenance-topology)';
+  expect(await told('')).toEqual(['BAD_REQUEST', `which topology? ${ask}`]);
+  expect(await told('/Root/nope')).toEqual([
+    'BAD_REQUEST',
+    `which topology? there is no database /Root/nope. ${ask}`,
+  ]);
+});
+
+test('C6.2 tasks about another topology or a managed set are neither listed nor told nor touched', async () => {
+  const stage = await stageOf(new World({ nodes: 8 }), BETTER, OTHERS());
+  const [here, there] = [stage.client('eve'), stage.client('eve')];
+  here.database = 'played';
+  there.database = 'co';
+  await here.create(request('mine', 1));
+  await there.create(request('theirs', 3));
+  const scope = { kind: 'node', node: 'default/orders-1' } as const;
+  await stage.authority.create(
+    {
+      uid: 'members',
+      owner: 'eve',
+      description: '',
+      mode: 'strong',
+      priority: 0,
+      dryRun: false,
+      maxInFlight: 0,
+      groups: [[{ type: 'lock', scope, duration: 60_000 }]],
+    },
+    undefined,
+  );
+  expect((await here.list('eve')).result.tasksUids).toEqual(['mine']);
+  expect((await there.list('')).result.tasksUids).toEqual(['theirs']);
+  for (const uid of ['theirs', 'members']) {
+    const about = uid === 'theirs' ? 'co/3' : 'default/orders-1';
+    const words = [`Task not found: ${uid} is about node ${about}, not about topology played`];
+    const got = await here.get(uid);
+    expect([got.status, got.issues, got.result.taskOptions?.taskUid]).toEqual(['BAD_REQUEST', words, uid]);
+    const refreshed = await here.refresh(uid);
+    expect([refreshed.status, refreshed.issues, refreshed.result.taskUid]).toEqual([
+      'BAD_REQUEST',
+      words,
+      uid,
+    ]);
+    const dropped = await here.drop(uid);
+    expect([dropped.status, dropped.issues]).toEqual(['BAD_REQUEST', words]);
+  }
+  const host = { scope: { case: 'host' as const, value: 'c1' } };
+  const foreign = await here.create({
+    ...request('t'),
+    actionGroups: [{ actions: [{ action: { case: 'lockAction', value: { scope: host } } }] }],
+  });
+  expect([foreign.status, foreign.issues]).toEqual([
+    'BAD_REQUEST',
+    ['there is no host c1 in topology played'],
+  ]);
+  expect(await stage.authority.list('')).toEqual(['mine', 'theirs', 'members']);
+});
+
+test('C6.2 S13 C5.5 an action is completed only under the task it is of; compat: by its own identity', async () => {
+  for (const compat of [BETTER, ORIGINAL]) {
+    const stage = await stageOf(new World({ nodes: 8 }), compat);
+    const client = stage.client('eve');
+    await client.create(request('t', 1));
+    const uid = { taskUid: 'zzz', actionId: 'eve-p-1' };
+    const { status, issues, result } = await client.complete([uid]);
+    if (compat === ORIGINAL) {
+      expect([status, await stage.authority.list('')]).toEqual(['SUCCESS', []]);
+      continue;
+    }
+    expect([status, issues]).toEqual(['BAD_REQUEST', ['Unknown permission: eve-p-1 of task zzz']]);
+    expect(result.actionStatuses.map((s) => [s.actionUid?.taskUid, s.actionUid?.actionId])).toEqual([
+      ['zzz', 'eve-p-1'],
+    ]);
+    expect((await client.complete([{ taskUid: 't', actionId: 'eve-p-1' }])).status).toBe('SUCCESS');
+  }
+});
+
+test('C1.3 C1.5 C5.5 a lock of no time, or of more than thirty days, is refused; compat: only the latter', async () => {
+  const lockFor = (seconds: bigint) => ({
+    ...request('t'),
+    actionGroups: [
+      {
+        actions: [
+          {
+            action: {
+              case: 'lockAction' as const,
+              value: {
+                scope: { scope: { case: 'nodeId' as const, value: 1 } },
+                duration: { seconds, nanos: 0 },
+              },
+            },
+          },
+        ],
+      },
+    ],
+  });
+  const told = async (compat: typeof BETTER, seconds: bigint) => {
+    const client = (await stageOf(new World({ nodes: 8 }), compat)).client('eve');
+    const { status, issues, result } = await client.create(lockFor(seconds));
+    expect(result.taskUid).toBe('t');
+    return [status, ...issues];
+  };
+  expect(await told(BETTER, -5n)).toEqual(['BAD_REQUEST', 'duration must be from 1s to 30d, not -5 s']);
+  expect(await told(BETTER, 0n)).toEqual(['BAD_REQUEST', 'duration must be from 1s to 30d, not 0 s']);
+  expect((await told(BETTER, 1_000_000_000_000n))[0]).toBe('BAD_REQUEST');
+  expect(await told(BETTER, 2_592_000n)).toEqual(['SUCCESS']);
+  expect(await told(ORIGINAL, 0n)).toEqual(['SUCCESS']);
+  expect((await told(ORIGINAL, 1_000_000_000_000n))[0]).toBe('BAD_REQUEST');
 });
 
 test('C6.2 a task on a thousand groups comes back whole', async () => {

@@ -2,12 +2,13 @@
 import { create, type DescMessage, type Message, type MessageInitShape } from '@bufbuild/protobuf';
 import { type Any, anyPack, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { ServerUnaryCall, sendUnaryData, UntypedServiceImplementation } from '@grpc/grpc-js';
-import type { Authority, NodeView } from '../authority/index.ts';
 import { asBelayError, BelayError } from '../base/error.ts';
 import type { Log } from '../engine/ports.ts';
 import {
+  type Action,
   BETTER,
   type Compat,
+  type Entry,
   type TaskOptions,
   type TaskReply,
   type TaskStatus,
@@ -29,17 +30,16 @@ import {
   type RefreshMaintenanceTaskRequest,
 } from './gen/maintenance_pb.js';
 import { type Operation, OperationSchema } from './gen/operation_pb.js';
+import { type Place, type PlaceDeps, placeOf } from './place.ts';
 import {
   BadAction,
   groupsOf,
-  managedNumbers,
   type Numbers,
   nodeMessage,
   optionsOf,
   STATUS,
   taskOf,
   timesOf,
-  topologyNumbers,
 } from './words.ts';
 
 /** Who calls. */
@@ -48,15 +48,10 @@ export interface Caller {
   readonly role: 'admin' | 'operator' | 'viewer';
 }
 
-export interface ServiceDeps {
-  readonly authority: Authority;
+export interface ServiceDeps extends PlaceDeps {
   /** Throws `TokenUnknown`, `TokenExpired`. */
   readonly authenticate: (token: string) => Promise<Caller>;
-  /** Names of all topologies, in order. */
-  readonly topologies: () => readonly string[];
   readonly log: Log;
-  /** Topology this endpoint speaks of, when a call names none; by default the only one, else the managed databases. */
-  readonly topology?: string;
   readonly compat?: Compat;
   /** Further switches of tasks. */
   readonly tasks?: TaskOptions;
@@ -78,10 +73,11 @@ interface Outcome {
   readonly result: Any | null;
 }
 type Call<Request extends Message> = ServerUnaryCall<Request, { operation: Operation }>;
+/** What stands for a result in an answer that has none: it tells at least which task was spoken of. */
+type Fallback<Request> = (request: Request) => Any | null;
 type Handler<Request extends Message> = (call: Call<Request>, caller: Caller) => Promise<Outcome>;
 
 const TICKET = 'x-ydb-auth-ticket';
-const DATABASE = 'x-ydb-database';
 /** Where an issue stands on YDB's scale. */
 const ERROR_SEVERITY = 1;
 
@@ -109,33 +105,53 @@ export function maintenanceService(deps: ServiceDeps): UntypedServiceImplementat
         ...(reply.retryAfter === null ? {} : { retryAfter: timestampFromMs(reply.retryAfter) }),
       }),
     );
-  const empty = packed(MaintenanceTaskResultSchema, {});
+  const empty = (taskUid: string): Any => packed(MaintenanceTaskResultSchema, { taskUid });
+  /** The place of a call about a task. One that is about something elsewhere cannot be told, and is not touched. */
+  const placeOfTask = async (call: Parameters<typeof placeOf>[1], uid: string): Promise<Place> => {
+    const place = await placeOf(deps, call);
+    const entry = await authority.find(uid);
+    const foreign = entry === null ? null : await place.foreign(actionsOf(entry));
+    if (foreign === null) return place;
+    throw new Refused('BAD_REQUEST', `Task not found: ${uid} is about ${foreign}, not about ${place.name}`);
+  };
   return {
-    listClusterNodes: handler(deps, 'viewer', packed(ListClusterNodesResultSchema, {}), async (call) => {
-      const { numbers, views } = await placeOf(deps, call);
-      const nodes = (await views()).map((v) => nodeMessage(v.node, v.state, numbers.idOf(v.node.key) ?? 0));
-      return outcome('SUCCESS', [], packed(ListClusterNodesResultSchema, { nodes }));
-    }),
+    listClusterNodes: handler(
+      deps,
+      'viewer',
+      () => packed(ListClusterNodesResultSchema, {}),
+      async (call) => {
+        const { numbers, views } = await placeOf(deps, call);
+        const nodes = (await views()).map((v) => nodeMessage(v.node, v.state, numbers.idOf(v.node.key) ?? 0));
+        return outcome('SUCCESS', [], packed(ListClusterNodesResultSchema, { nodes }));
+      },
+    ),
     createMaintenanceTask: handler<CreateMaintenanceTaskRequest>(
       deps,
       'operator',
-      empty,
+      ({ taskOptions }) => empty(taskOptions?.taskUid ?? ''),
       async (call, caller) => {
-        const { numbers } = await placeOf(deps, call);
+        const { numbers, foreign, name } = await placeOf(deps, call);
         const task = taskOf(call.request, caller.name, numbers);
+        const other = await foreign(task.groups.flat());
+        if (other !== null) throw new Refused('BAD_REQUEST', `there is no ${other} in ${name}`);
         return answer(await authority.create(task, numbers.topology, options()), numbers);
       },
     ),
-    refreshMaintenanceTask: handler<RefreshMaintenanceTaskRequest>(deps, 'operator', empty, async (call) => {
-      const { numbers } = await placeOf(deps, call);
-      return answer(await authority.refresh(call.request.taskUid), numbers);
-    }),
+    refreshMaintenanceTask: handler<RefreshMaintenanceTaskRequest>(
+      deps,
+      'operator',
+      ({ taskUid }) => empty(taskUid),
+      async (call) => {
+        const { numbers } = await placeOfTask(call, call.request.taskUid);
+        return answer(await authority.refresh(call.request.taskUid), numbers);
+      },
+    ),
     getMaintenanceTask: handler<GetMaintenanceTaskRequest>(
       deps,
       'viewer',
-      packed(GetMaintenanceTaskResultSchema, {}),
+      ({ taskUid }) => packed(GetMaintenanceTaskResultSchema, { taskOptions: { taskUid } }),
       async (call) => {
-        const { numbers } = await placeOf(deps, call);
+        const { numbers } = await placeOfTask(call, call.request.taskUid);
         const reply = await authority.get(call.request.taskUid);
         const result = packed(GetMaintenanceTaskResultSchema, {
           taskOptions: optionsOf(reply, compat.getForgetsOptions),
@@ -148,22 +164,41 @@ export function maintenanceService(deps: ServiceDeps): UntypedServiceImplementat
     listMaintenanceTasks: handler<ListMaintenanceTasksRequest>(
       deps,
       'viewer',
-      packed(ListMaintenanceTasksResultSchema, {}),
+      () => packed(ListMaintenanceTasksResultSchema, {}),
       async (call) => {
-        const tasksUids = [...(await authority.list(call.request.user ?? ''))];
+        const { foreign } = await placeOf(deps, call);
+        const tasksUids: string[] = [];
+        for (const uid of await authority.list(call.request.user ?? '')) {
+          const entry = await authority.find(uid);
+          if (entry !== null && (await foreign(actionsOf(entry))) === null) tasksUids.push(uid);
+        }
         return outcome('SUCCESS', [], packed(ListMaintenanceTasksResultSchema, { tasksUids }));
       },
     ),
-    dropMaintenanceTask: handler<DropMaintenanceTaskRequest>(deps, 'operator', null, async (call) => {
-      const reply = await authority.drop(call.request.taskUid, options());
-      return outcome(reply.status, reply.issues, null);
-    }),
+    dropMaintenanceTask: handler<DropMaintenanceTaskRequest>(
+      deps,
+      'operator',
+      () => null,
+      async (call) => {
+        await placeOfTask(call, call.request.taskUid);
+        const reply = await authority.drop(call.request.taskUid, options());
+        return outcome(reply.status, reply.issues, null);
+      },
+    ),
     completeAction: handler<CompleteActionRequest>(
       deps,
       'operator',
-      packed(ManageActionResultSchema, {}),
+      ({ actionUids }) =>
+        packed(ManageActionResultSchema, {
+          actionStatuses: actionUids.map((actionUid) => ({ actionUid, status: STATUS.BAD_REQUEST })),
+        }),
       async (call) => {
-        const reply = await authority.complete(call.request.actionUids.map((uid) => uid.actionId));
+        const { actionUids } = call.request;
+        for (const uid of new Set(actionUids.map(({ taskUid }) => taskUid))) await placeOfTask(call, uid);
+        const refs = actionUids.map(({ actionId: id, taskUid: task }) =>
+          task === '' || compat.completeIgnoresTask ? { id } : { id, task },
+        );
+        const reply = await authority.complete(refs);
         const actionStatuses = reply.actions.map(({ id, task, status }) => ({
           actionUid: { taskUid: task, actionId: id },
           status: STATUS[status],
@@ -179,34 +214,52 @@ export function maintenanceService(deps: ServiceDeps): UntypedServiceImplementat
  * is the same token.
  */
 export const authService = (deps: ServiceDeps): UntypedServiceImplementation => ({
-  login: unary<LoginRequest>(deps, packed(LoginResultSchema, {}), async ({ request: { user, password } }) => {
-    const caller = await authenticated(deps, password);
-    if (user !== caller.name)
-      throw new Refused(
-        'UNAUTHORIZED',
-        `Invalid user or password: the password is the API token of that name`,
-      );
-    return outcome('SUCCESS', [], packed(LoginResultSchema, { token: password }));
-  }),
+  login: unary<LoginRequest>(
+    deps,
+    () => packed(LoginResultSchema, {}),
+    async ({ request: { user, password } }) => {
+      const caller = await authenticated(deps, password);
+      if (user !== caller.name)
+        throw new Refused(
+          'UNAUTHORIZED',
+          `Invalid user or password: the password is the API token of that name`,
+        );
+      return outcome('SUCCESS', [], packed(LoginResultSchema, { token: password }));
+    },
+  ),
 });
 
 export const discoveryService = (deps: ServiceDeps): UntypedServiceImplementation => ({
-  whoAmI: handler<WhoAmIRequest>(deps, 'viewer', packed(WhoAmIResultSchema, {}), async (call, caller) => {
-    const groups = call.request.includeGroups ? [caller.role] : [];
-    return outcome('SUCCESS', [], packed(WhoAmIResultSchema, { user: caller.name, groups }));
-  }),
+  whoAmI: handler<WhoAmIRequest>(
+    deps,
+    'viewer',
+    () => packed(WhoAmIResultSchema, {}),
+    async (call, caller) => {
+      const groups = call.request.includeGroups ? [caller.role] : [];
+      return outcome('SUCCESS', [], packed(WhoAmIResultSchema, { user: caller.name, groups }));
+    },
+  ),
 });
 
 /** Databases: tenants of the topology, or the managed ones. */
 export const cmsService = (deps: ServiceDeps): UntypedServiceImplementation => ({
-  listDatabases: handler(deps, 'viewer', packed(ListDatabasesResultSchema, {}), async (call) => {
-    const { numbers, views } = await placeOf(deps, call);
-    const names = (await views()).flatMap(({ node }) =>
-      numbers.topology === undefined ? [`/${node.cluster}`] : (node.tenant ?? []),
-    );
-    return outcome('SUCCESS', [], packed(ListDatabasesResultSchema, { paths: [...new Set(names)] }));
-  }),
+  listDatabases: handler(
+    deps,
+    'viewer',
+    () => packed(ListDatabasesResultSchema, {}),
+    async (call) => {
+      const { numbers, views } = await placeOf(deps, call);
+      const names = (await views()).flatMap(({ node }) =>
+        numbers.topology === undefined ? [`/${node.cluster}`] : (node.tenant ?? []),
+      );
+      return outcome('SUCCESS', [], packed(ListDatabasesResultSchema, { paths: [...new Set(names)] }));
+    },
+  ),
 });
+
+/** Everything a task is about. */
+const actionsOf = ({ held, pending }: Entry): readonly Action[] =>
+  [...held, ...pending].map(({ action }) => action);
 
 // ── one call ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -216,7 +269,7 @@ const ROLES = ['admin', 'operator', 'viewer'] as const;
 function handler<Request extends Message>(
   deps: ServiceDeps,
   role: Caller['role'],
-  fallback: Any | null,
+  fallback: Fallback<Request>,
   work: Handler<Request>,
 ): (call: Call<Request>, done: sendUnaryData<{ operation: Operation }>) => void {
   return unary<Request>(deps, fallback, async (call) => {
@@ -224,7 +277,10 @@ function handler<Request extends Message>(
     if (ticket === undefined) throw new Refused('UNAUTHORIZED', `Access denied: no token in ${TICKET}`);
     const caller = await authenticated(deps, String(ticket));
     if (ROLES.indexOf(caller.role) > ROLES.indexOf(role))
-      throw new Refused('UNAUTHORIZED', `Access denied: '${caller.name}' is not an admin`);
+      throw new Refused(
+        'UNAUTHORIZED',
+        `Access denied: '${caller.name}' is a ${caller.role}, and this takes an ${role}`,
+      );
     return work(call, caller);
   });
 }
@@ -241,13 +297,13 @@ async function authenticated(deps: ServiceDeps, token: string): Promise<Caller> 
 
 function unary<Request extends Message>(
   deps: ServiceDeps,
-  fallback: Any | null,
+  fallback: Fallback<Request>,
   work: (call: Call<Request>) => Promise<Outcome>,
 ): (call: Call<Request>, done: sendUnaryData<{ operation: Operation }>) => void {
   return (call, done) => {
     work(call).then(
       ({ status, issues, result }) => done(null, { operation: operationOf(STATUS[status], issues, result) }),
-      (failure) => done(null, { operation: failedOperation(deps, failure, fallback) }),
+      (failure) => done(null, { operation: failedOperation(deps, failure, fallback(call.request)) }),
     );
   };
 }
@@ -269,22 +325,3 @@ const operationOf = (status: number, issues: readonly string[], result: Any | nu
     issues: issues.map((message) => ({ message, severity: ERROR_SEVERITY })),
     ...(result === null ? {} : { result }),
   });
-
-/** Where a call looks: `views` are the nodes as they are now, of which most calls need no more than their numbers. */
-interface Place {
-  readonly numbers: Numbers;
-  readonly views: () => Promise<readonly NodeView[]>;
-}
-
-/** The topology a call is about, with the numbers of its nodes. */
-async function placeOf(deps: ServiceDeps, call: Call<Message>): Promise<Place> {
-  const names = deps.topologies();
-  const database = String(call.metadata.get(DATABASE)[0] ?? '');
-  const named = names.find((name) => database === name || database.replace(/^\//, '').split('/')[0] === name);
-  const only = names.length === 1 ? names[0] : undefined;
-  const topology = named ?? deps.topology ?? only;
-  if (topology !== undefined)
-    return { numbers: topologyNumbers(topology), views: () => deps.authority.nodes(topology) };
-  const views = (await deps.authority.nodes()).filter(({ node }) => node.id === undefined);
-  return { numbers: managedNumbers(views.map(({ node }) => node.key)), views: async () => views };
-}

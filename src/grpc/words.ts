@@ -235,10 +235,14 @@ export function nodeMessage(
   };
 }
 
+/** Whether a node's key is one of this topology's. */
+export const isNodeOf = (key: string, topology: string): boolean =>
+  key.startsWith(`${topology}/`) && /^\d+$/.test(key.slice(topology.length + 1));
+
 /** Numbers of a topology's nodes are its own. */
 export const topologyNumbers = (topology: string): Numbers => ({
   topology,
-  idOf: (key) => Number(key.slice(key.lastIndexOf('/') + 1)),
+  idOf: (key) => (isNodeOf(key, topology) ? Number(key.slice(topology.length + 1)) : undefined),
   keyOf: (id) => nodeKeyOf(String(id), topology),
 });
 

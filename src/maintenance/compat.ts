@@ -25,6 +25,10 @@ export interface Compat {
   readonly cordonedNotCounted: boolean;
   /** Only a lock tells when to ask again; rings and groups always say five minutes. */
   readonly retryAfterDefaultOnly: boolean;
+  /** A lock of no or less than no time is granted, and over at once. */
+  readonly emptyDurations: boolean;
+  /** An action is completed by its own identity, whatever task it is said to be of. */
+  readonly completeIgnoresTask: boolean;
 }
 
 /** The better behaviour everywhere. */
@@ -40,6 +44,8 @@ export const BETTER: Compat = {
   unknownNotCounted: false,
   cordonedNotCounted: false,
   retryAfterDefaultOnly: false,
+  emptyDurations: false,
+  completeIgnoresTask: false,
 };
 
 /** As the original has it. */
@@ -55,4 +61,6 @@ export const ORIGINAL: Compat = {
   unknownNotCounted: true,
   cordonedNotCounted: true,
   retryAfterDefaultOnly: true,
+  emptyDurations: true,
+  completeIgnoresTask: true,
 };

@@ -58,7 +58,7 @@ export function actionDocument(action: Action, topology: string | undefined): Ac
   return {
     type,
     scope: scopeDocument(scope, topology),
-    duration: duration === null ? '5m' : `${duration}ms`,
+    duration: duration === null ? '5m' : `${Math.max(0, duration)}ms`,
   };
 }
 

@@ -2,7 +2,8 @@
  * Maintenance tasks as people and programs ask for them (C1): validation, the words of an answer, and which outcome of the
  * desk is which status. YDB's gRPC service, REST and the command line all go through here.
  */
-import type { Millis } from '../base/units.ts';
+import { type Millis, SECOND } from '../base/units.ts';
+import { LOCK_DURATION } from '../model/index.ts';
 import { type Answer, priorityProblem } from './answers.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Desk } from './desk.ts';
@@ -177,6 +178,8 @@ function actionsProblem(
       return ['BAD_REQUEST', `Unsupported scope: ${type} takes a node`];
     if (scope.kind === 'host' && scope.host.length > MAX_HOST_LENGTH)
       return ['BAD_REQUEST', `host is longer than ${MAX_HOST_LENGTH} characters`];
+    const duration = durationProblem(action, compat);
+    if (duration !== null) return ['BAD_REQUEST', duration];
   }
   if (wrong !== null) return ['BAD_REQUEST', wrong];
   if (compat.hopelessStaysPending) return null;
@@ -186,6 +189,14 @@ function actionsProblem(
     if (target.kind === 'none') return ['BAD_REQUEST', target.refusal.message];
   }
   return null;
+}
+
+/** A lock that is over before it begins would be told as granted, and one without a sensible end would stay for good. */
+function durationProblem({ type, duration }: Action, { emptyDurations }: Compat): string | null {
+  if (type !== 'lock' || duration === null) return null;
+  const { least, most, text } = LOCK_DURATION;
+  if ((duration >= least || emptyDurations) && duration <= most) return null;
+  return `duration ${text}, not ${duration / SECOND} s`;
 }
 
 /** Tries the pending rest again (C1.3). */
@@ -239,23 +250,36 @@ export interface CompleteReply {
   readonly actions: readonly { readonly id: string; readonly task: string; readonly status: TaskStatus }[];
 }
 
-/** Gives granted actions back before their deadline: all of them or, when one is unknown, none. */
-export function completeActions(desk: Desk, ids: readonly string[], now: Millis): CompleteReply {
+/** A granted action, and the task it is thought to belong to where that is told. */
+export interface ActionRef {
+  readonly id: string;
+  readonly task?: string;
+}
+
+/** Gives granted actions back before their deadline: all of them or, when one is unknown or of another task, none. */
+export function completeActions(
+  desk: Desk,
+  asked: readonly (ActionRef | string)[],
+  now: Millis,
+): CompleteReply {
   desk.expire(now);
-  if (ids.length === 0) return { status: 'BAD_REQUEST', issues: ['Empty actions'], actions: [] };
+  const refs = asked.map((ref): ActionRef => (typeof ref === 'string' ? { id: ref } : ref));
+  const ids = refs.map(({ id }) => id);
+  const refuse = (status: TaskStatus, issue: string): CompleteReply => ({
+    status,
+    issues: [issue],
+    actions: refs.map(({ id, task = '' }) => ({ id, task, status })),
+  });
+  if (ids.length === 0) return refuse('BAD_REQUEST', 'Empty actions');
   const found = ids.map((id) => desk.permission(id));
-  const missing = ids.filter((_, i) => found[i] === undefined);
-  const issue = `Unknown permission: ${missing.join(', ')}`;
-  if (missing.length > 0) {
-    const actions = ids.map((id) => ({ id, task: '', status: 'BAD_REQUEST' as const }));
-    return { status: 'BAD_REQUEST', issues: [issue], actions };
-  }
+  const missing = refs.filter(({ task }, i) => {
+    const entry = desk.entry(found[i]?.entry ?? '');
+    return entry === undefined || (task !== undefined && task !== (entry.uid ?? entry.id));
+  });
+  if (missing.length > 0)
+    return refuse('BAD_REQUEST', `Unknown permission: ${missing.map(refText).join(', ')}`);
   if (new Set(found.map((p) => p?.owner)).size > 1)
-    return {
-      status: 'UNSUPPORTED',
-      issues: ['Actions of different owners cannot be completed together'],
-      actions: [],
-    };
+    return refuse('UNSUPPORTED', 'Actions of different owners cannot be completed together');
   const actions = ids.map((id) => {
     const entry = desk.entry(desk.permission(id)?.entry ?? '');
     return { id, task: entry?.uid ?? entry?.id ?? '', status: 'SUCCESS' as const };
@@ -284,6 +308,8 @@ export function withdrawPending(desk: Desk, uid: string, now: Millis): TaskReply
   desk.reject(entry.id);
   return desk.task(uid) === undefined ? { ...failed('SUCCESS', uid, ''), issues: [] } : viewOf(desk, uid);
 }
+
+const refText = ({ id, task }: ActionRef): string => (task === undefined ? id : `${id} of task ${task}`);
 
 // ── the words of an answer ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -40,6 +40,17 @@ export const bytesText = (): z.ZodString => checkedText('10Gi', parsed(parseByte
 export const cpuText = (): z.ZodString => checkedText('500m', parsed(parseCpuMillis));
 /** A duration, `1h30m`. */
 export const durationText = (): z.ZodString => checkedText('2h', parsed(parseDuration));
+/** A duration within bounds; `text` says which. */
+export const durationWithin = (bounds: {
+  readonly least: number;
+  readonly most: number;
+  readonly text: string;
+}): z.ZodString =>
+  checkedText('2h', (text) => {
+    const result = parseDuration(text);
+    if (!result.ok) return result.error;
+    return result.value < bounds.least || result.value > bounds.most ? bounds.text : undefined;
+  });
 /** A cron line of five fields. */
 export const cronText = (): z.ZodString => checkedText('0 2 * * 6', parsed(parseCron));
 

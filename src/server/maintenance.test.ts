@@ -97,6 +97,15 @@ test('C1.5 wrong requests: a code, every problem, and nothing left behind', asyn
   expect(await send({ hosts: ['y1'], hots: 1 })).toMatchObject({
     errors: [{ path: 'hots', message: 'unknown field' }],
   });
+  const bounds = 'must be from 1s to 30d';
+  for (const duration of ['0s', '1000000h'])
+    expect(await send({ hosts: ['y1'], duration })).toMatchObject({
+      errors: [{ path: 'duration', message: bounds }],
+    });
+  const groups = [{ actions: [{ scope: { host: 'y1' }, duration: '31d' }] }];
+  expect(await send({ groups })).toMatchObject({
+    errors: [{ path: 'groups.0.actions.0.duration', message: bounds }],
+  });
   await send({ name: 't', hosts: ['y1'] });
   expect(await send({ name: 't', hosts: ['y2'] })).toMatchObject({ code: 'AlreadyExists', status: 409 });
   expect((await api.call('POST', TASKS, { as: 'viewer', body: { hosts: ['y1'] } })).status).toBe(403);

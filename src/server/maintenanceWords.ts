@@ -12,7 +12,7 @@ import {
   type TaskSpec,
   taskSpecOf,
 } from '../maintenance/index.ts';
-import { AVAILABILITY_MODES, isDnsName, maintenanceTaskSchema } from '../model/index.ts';
+import { AVAILABILITY_MODES, isDnsName, lockDuration, maintenanceTaskSchema } from '../model/index.ts';
 import type { Json } from './routes.ts';
 
 /** Most hosts or nodes one request may name in the short form. */
@@ -31,7 +31,7 @@ export const TASK = z.strictObject({
   hosts: names('Hosts'),
   nodes: names('Members or nodes'),
   together: z.boolean().default(false).describe('All of them or none, in one group.'),
-  duration: z.string().default('5m').describe('How long each is needed.'),
+  duration: lockDuration().default('5m').describe('How long each is needed, from 1s to 30d.'),
   mode: z.enum(AVAILABILITY_MODES).default('strong').describe('How much unavailability is allowed.'),
   priority: z.int().min(-100).max(100).default(0).describe('A smaller number is more urgent.'),
   reason: z.string().max(128).default('').describe('Why, for people.'),
@@ -54,7 +54,7 @@ export const COMPLETE = z.strictObject({
 });
 export const EXTEND = z.strictObject({
   ids: z.array(z.string()).min(1).describe('Identities of granted actions.'),
-  duration: z.string().describe('How long they are needed from now on.'),
+  duration: lockDuration().describe('How long they are needed from now on, from 1s to 30d.'),
 });
 export const PROGRESS = z.strictObject({
   id: z.string().describe('Identity of the drain.'),

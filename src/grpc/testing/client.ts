@@ -31,6 +31,8 @@ export interface Answer<Result> {
 export class MaintenanceClient {
   readonly #client: Client;
   token: string;
+  /** Database every call names; empty: none. */
+  database = '';
 
   constructor(port: number, token: string, channel: ChannelCredentials = credentials.createInsecure()) {
     this.#client = new Client(`localhost:${port}`, channel, {
@@ -93,6 +95,7 @@ export class MaintenanceClient {
     if (method === undefined) throw new Error(`there is no ${name}`);
     const metadata = new Metadata();
     if (this.token !== '') metadata.set('x-ydb-auth-ticket', this.token);
+    if (this.database !== '') metadata.set('x-ydb-database', this.database);
     return new Promise((resolve, reject) => {
       this.#client.makeUnaryRequest<object, { operation: Operation }>(
         method.path,

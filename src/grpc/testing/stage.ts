@@ -38,10 +38,18 @@ export function asTopology(spec: FleetSpec): FleetSpec {
   };
 }
 
-export async function openStage(world: World, compat: Compat = BETTER): Promise<Stage> {
+/** `others`: further parts of the fleet, topologies where `true` stands beside them. */
+export async function openStage(
+  world: World,
+  compat: Compat = BETTER,
+  others: Readonly<Record<string, readonly [part: FleetSpec, isTopology: boolean]>> = {},
+): Promise<Stage> {
   const clock = new ManualClock(START);
   const store = openMemoryStore({ clock });
-  const source = new PlayedFleet({ [TOPOLOGY]: asTopology(world.spec()) });
+  const source = new PlayedFleet({
+    [TOPOLOGY]: asTopology(world.spec()),
+    ...Object.fromEntries(Object.entries(others).map(([name, [part]]) => [name, part])),
+  });
   const locksPriority = world.flags['locks_priority'] === true;
   const authority = new Authority({ store, clock, log: quiet, source, desk: { compat, locksPriority } });
   await authority.open();
@@ -54,7 +62,7 @@ export async function openStage(world: World, compat: Compat = BETTER): Promise<
         throw new BelayError('TokenUnknown', 'this token is not known', { retry: 'never' });
       return { name, role: name === 'viewer' ? 'viewer' : 'operator' };
     },
-    topologies: () => [TOPOLOGY],
+    topologies: () => [TOPOLOGY, ...Object.keys(others).filter((name) => others[name]?.[1] === true)].sort(),
     log: quiet,
     compat,
     tasks,

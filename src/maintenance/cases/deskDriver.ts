@@ -41,7 +41,7 @@ export function deskDriver(world: World, compat: Compat): TaskDriver {
     complete: async (ids) =>
       completeActions(
         desk,
-        ids.map(({ id }) => id),
+        ids.map(({ id, task }) => (task === '' || compat.completeIgnoresTask ? id : { id, task })),
         world.now,
       ),
     drop: async (uid) => seen(dropTask(desk, uid, world.now, options())),

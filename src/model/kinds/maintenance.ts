@@ -1,7 +1,9 @@
 import { z } from 'zod';
+import { DAY, SECOND } from '../../base/units.ts';
 import {
   type DeepReadonly,
   durationText,
+  durationWithin,
   nameText,
   someText,
   timestampText,
@@ -15,6 +17,15 @@ export type AvailabilityMode = (typeof AVAILABILITY_MODES)[number];
 
 /** Most urgent and least urgent priority; a smaller number is more urgent (C3.1). */
 export const PRIORITY_RANGE = { least: -100, most: 100 } as const;
+
+/**
+ * How long something may be locked at a time, in milliseconds. A whole rolling restart by `ydbops` asks for three minutes a
+ * node, a week for some thousand nodes; who needs a machine for longer holds the lock longer (`extend`) or asks again.
+ */
+export const LOCK_DURATION = { least: SECOND, most: 30 * DAY, text: 'must be from 1s to 30d' } as const;
+
+/** How long a lock is asked for. */
+export const lockDuration = (): z.ZodString => durationWithin(LOCK_DURATION);
 
 /** Component an action locks: exactly one of the fields. */
 const scopeSchema = z.strictObject({
@@ -34,7 +45,9 @@ const scopeSchema = z.strictObject({
 const actionSchema = z.strictObject({
   type: z.enum(['lock', 'drain', 'cordon']).default('lock').describe('lock (exclusive), drain or cordon.'),
   scope: scopeSchema.describe('What is taken.'),
-  duration: durationText().default('5m').describe('How long it is needed; after that it counts as done.'),
+  duration: lockDuration()
+    .default('5m')
+    .describe('How long it is needed, from 1s to 30d; after that it counts as done.'),
 });
 
 const groupSchema = z.strictObject({
