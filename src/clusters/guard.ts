@@ -111,7 +111,7 @@ export function guard(
         guardInfrastructure(step.member, desired, state, stepId) ?? guardPublish(step.member, fresh, state)
       );
     case 'initiate':
-      return guardInitiate(step.replicaSet, fresh, state);
+      return guardInitiate(step, fresh, state);
     case 'createFirstUser':
     case 'reconcileSystemUsers':
       return guardPrimary(step.via, fresh, state);
@@ -399,7 +399,11 @@ function guardStepDown(member: string, fresh: Observed, state: State): Refusal |
 }
 
 /** S6: once, and only when every member of the set says that it belongs to none and holds no users. */
-function guardInitiate(set: string, fresh: Observed, state: State): Refusal | null {
+function guardInitiate(
+  { replicaSet: set, via }: Extract<Step, { readonly kind: 'initiate' }>,
+  fresh: Observed,
+  state: State,
+): Refusal | null {
   // Surplus members that never joined are none of this set (A6.7).
   const members = views(state, fresh).filter(
     (v) => v.member.replicaSet === set && v.member.stage !== 'removing',
@@ -407,6 +411,9 @@ function guardInitiate(set: string, fresh: Observed, state: State): Refusal | nu
   const record = state.replicaSets.find((r) => r.name === set);
   if (record === undefined || record.stage !== 'bootstrap' || record.replicaSetId !== null)
     return no('AlreadyInitiated', `${set} was initiated before`);
+  const before = record.initiatedVia ?? via;
+  if (before !== via)
+    return no('AlreadyInitiated', `${before} was asked before, and may be about to form ${set}`);
   if (!members.every(runsItsSnapshot)) return no('MemberNotReady', `not every member of ${set} is up`);
   if (initiated(members) !== false)
     return no('AlreadyInitiated', `a member of ${set} belongs to a set already`);

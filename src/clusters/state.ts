@@ -251,7 +251,10 @@ export function targetOf(step: Step): string {
 export function startStep(state: State, step: Step, stepId: string, now: Millis): State {
   switch (step.kind) {
     case 'initiate':
-      return withReplicaSet(state, step.replicaSet, { initiating: true });
+      return withReplicaSet(state, step.replicaSet, {
+        initiating: true,
+        initiatedVia: initiatedVia(state, step.replicaSet) ?? step.via,
+      });
     case 'stepDown':
       return withReplicaSet(state, step.replicaSet, { handedOverAt: now });
     case 'reconfig': {
@@ -323,6 +326,9 @@ export function cancelStep(state: State, step: Step, stepId: string): State {
   if (step.kind === 'reconfig') return withoutVotesSent(known, step.replicaSet);
   return step.kind === 'reload' || step.kind === 'publish' ? withoutSent(known, step) : known;
 }
+
+const initiatedVia = (state: State, set: string): string | null =>
+  state.replicaSets.find((r) => r.name === set)?.initiatedVia ?? null;
 
 type Sending = Extract<Step, { readonly kind: 'reload' | 'publish' }>;
 
@@ -398,7 +404,8 @@ function withRotation(
 
 /** The record after a refusal: nothing came of the step. */
 function undone(state: State, step: Step): State {
-  if (step.kind === 'initiate') return withReplicaSet(state, step.replicaSet, { initiating: false });
+  if (step.kind === 'initiate')
+    return withReplicaSet(state, step.replicaSet, { initiating: false, initiatedVia: null });
   if (step.kind === 'reconfig') return withoutVotesSent(state, step.replicaSet);
   // It runs as before. What is planned next is planned as for any other member: a primary hands over first.
   if (step.kind === 'rotateCertificate') {

@@ -167,9 +167,13 @@ const PLAIN: DesiredMember = { votes: 1, priority: 1, hidden: false, secondaryDe
 export function initialConfig(state: State, desired: Desired, set = desired.name): ReplSetConfig | null {
   const members: ConfigMember[] = [];
   const own = stayingMembers(state).filter((m) => m.replicaSet === set);
+  const { initiating = false, initiatedVia = null } = state.replicaSets.find((r) => r.name === set) ?? {};
+  const via = initiating ? initiatedVia : null;
   for (const member of own) {
     const host = memberHost(member);
-    const wanted = wantedMember(state, desired, member) ?? PLAIN;
+    const told = wantedMember(state, desired, member) ?? PLAIN;
+    // Who was asked to initiate the set has to be able to lead it, whatever the spec has become since (S6).
+    const wanted = member.name === via && told.priority === 0 ? PLAIN : told;
     if (host === null) return null;
     members.push(configRow(member, wanted, host));
   }

@@ -196,6 +196,8 @@ export interface ReplicaSetState {
    * The initiation was sent and not refused: from here on members are treated as a set's, though none may say so yet (S2, S6).
    */
   readonly initiating: boolean;
+  /** Through whom it was sent first: another try goes there too, since that one may be about to form the set (S6). */
+  readonly initiatedVia?: string | null;
   /** settings.replicaSetId first seen; a different one later is never written over (INI-06). */
   readonly replicaSetId: string | null;
   /** Fingerprint of system users and roles last applied. */

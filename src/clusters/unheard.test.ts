@@ -1,6 +1,7 @@
 /** A snapshot that was sent and whose answer is not known. */
 import { expect, test } from 'vitest';
 import { desired, placed, seen } from './fixtures.ts';
+import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
@@ -111,3 +112,29 @@ function tookIt(play: Play, { member, configVersion }: { member: string; configV
 
 const stageOf = (state: State, member: string): string | undefined => memberOf(state, member)?.stage;
 const activatedOf = (state: State, member: string) => memberOf(state, member)?.activated as ActivatedSnapshot;
+
+test('S6 INI-07 whose initiation was not answered is asked again himself, whatever the spec makes of him since', () => {
+  const want = desired();
+  const up = ['STARTUP', 'STARTUP', 'STARTUP'] as const;
+  const state = placed(want);
+  const step = plan(seen(state, want, up), want, state, 1).act?.steps[0];
+  if (step?.kind !== 'initiate') throw new Error(`${step?.kind}`);
+  expect(step.via).toBe('orders-0');
+  const sent = startStep(state, step, 's1', 1);
+  const hidden = { votes: 1, priority: 0, hidden: true, secondaryDelaySecs: 0, tags: {} } as const;
+  const changed = desired({ members: [hidden, ...desired({}, 2).members], generation: 2 });
+  const next = plan(seen(sent, changed, up), changed, sent, 20_000).act?.steps[0];
+  if (next?.kind !== 'initiate') throw new Error(`${next?.kind}`);
+  expect(next.via).toBe('orders-0');
+  expect(next.config.members[0]).toMatchObject({ priority: 1, votes: 1 });
+  const other = { ...next, via: 'orders-1' };
+  expect(guard(next, seen(sent, changed, up), changed, sent, 20_000)).toBeNull();
+  const again = startStep(sent, other, 's2', 20_000);
+  expect(guard(other, seen(sent, changed, up), changed, again, 20_000)).toMatchObject({
+    reason: 'AlreadyInitiated',
+  });
+  // Refused for good, anybody may be asked.
+  const refused = { kind: 'failed', code: 'X', message: 'no', retry: 'later' } as const;
+  const free = applyOutcome(sent, step, 's1', refused, 2);
+  expect(free.replicaSets[0]).toMatchObject({ initiating: false, initiatedVia: null });
+});

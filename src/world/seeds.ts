@@ -66,6 +66,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   },
   { seed: 842_369, showed: 'a rotation of certificates that TLS was switched off under never ended' },
   { seed: 870_068, showed: 'a certificate that was half given held up the passwords that came after it' },
+  { seed: 887_511, showed: 'a restart waited for those who were to join after it' },
+  { seed: 887_701, showed: 'a volume was deleted by a reading from before its member had joined' },
+  { seed: 900_668, showed: 'a set was initiated through a second member while the first was at it' },
   {
     seed: 3,
     kind: 'sharded',

@@ -97,7 +97,10 @@ function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
   const config = initialConfig(scene.state, scene.desired, set.name);
   // The server lets only a member that may become primary initiate its set.
   const electable = new Set(config?.members.filter((row) => row.priority > 0).map((row) => row.host));
-  const via = members.find((v) => electable.has(memberHost(v.member) ?? ''));
+  const first = set.initiating ? (set.initiatedVia ?? null) : null;
+  const via = members.find((v) =>
+    first === null ? electable.has(memberHost(v.member) ?? '') : v.member.name === first,
+  );
   if (config === null || via === undefined)
     return wait('WaitingForMembers', soon(scene), `members of ${set.name} have no place yet`);
   return act(
