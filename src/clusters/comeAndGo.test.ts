@@ -346,3 +346,24 @@ test('A13.6 L1 a restart does not wait for those who are not in the set yet, who
   );
   expect(waits.waits.map((w) => w.on)).not.toContain('WouldLoseMajority');
 });
+
+test('A14.2 A13.1 a cluster is suspended when nothing of it runs, what is left of replaced members included, where it can be reached', () => {
+  const play = new Play(desired());
+  const asleep = (connected: boolean): boolean => {
+    const one = memberOf(play.state, 'orders-2');
+    if (one === null) throw new Error('no member');
+    const rest = play.state.members.slice(0, 2).map((m) => ({
+      ...m,
+      stage: 'planned' as const,
+      serviceId: null,
+      activated: null,
+    }));
+    const state = { ...play.state, members: rest, retired: [{ ...one, stage: 'removing' as const }] };
+    const o = play.reading();
+    const hosts = o.hosts.map((h) => (h.name === one.host ? { ...h, connected } : h));
+    return advance(state, desired({ suspend: true, generation: 2 }, 2), { ...o, hosts, members: [] }, 1)
+      .suspended;
+  };
+  expect(asleep(true)).toBe(false);
+  expect(asleep(false)).toBe(true);
+});

@@ -76,7 +76,7 @@ function learn(state: State, desired: Desired, observed: Observed, now: Millis):
   next = learnReplicaSets(next, observed);
   next = learnReplacements(next, observed);
   next = learnGoal(next, desired, observed);
-  next = learnPhase(next, desired);
+  next = learnPhase(next, desired, observed);
   next = learnOperations(next, desired, observed, now);
   next = learnRefusals(next, desired, observed);
   return learnGone(learnMembership(next, desired, observed));
@@ -415,12 +415,17 @@ function learnReplicaSets(state: State, observed: Observed): State {
   return next;
 }
 
-function learnPhase(state: State, desired: Desired): State {
+function learnPhase(state: State, desired: Desired, observed: Observed): State {
   const running =
     state.replicaSets.every((r) => r.stage === 'ready' && (r.role !== 'shardServer' || r.registered)) &&
     state.members.every((m) => m.stage === 'active');
   const atRest = (m: MemberState): boolean => m.stage === 'planned' || m.stage === 'removing';
-  const gone = state.members.every((m) => m.serviceId === null && atRest(m)) && state.pending.length === 0;
+  // What is left of replaced members goes too, where it can be reached (A13.3).
+  const left = (state.retired ?? []).some(
+    (m) => m.serviceId !== null && observed.hosts.some((h) => h.name === m.host && h.connected),
+  );
+  const gone =
+    state.members.every((m) => m.serviceId === null && atRest(m)) && state.pending.length === 0 && !left;
   const suspended = desired.suspend && gone;
   const phase =
     desired.deleting !== null
