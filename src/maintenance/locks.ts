@@ -106,6 +106,8 @@ export class Locks {
     const real = this.#compatOf(entry).hopelessStaysPending
       ? entry.pending
       : entry.pending.filter((p) => p.refusal === null || !isFinal(p.refusal.reason));
+    // One of a group that waits in vain has all of it wait in vain.
+    if (!entry.partial && real.length < entry.pending.length) return;
     const items = real.flatMap((p) => itemsOf(this.#fleet, resolve(this.#fleet, p.action)));
     this.#covered.set(entry.id, this.#lock(items, ref));
   }

@@ -92,7 +92,10 @@ class Bench {
     const announced = this.desk.announcements().flatMap(({ actions }) => actions);
     const held = [...this.desk.entries()].flatMap((entry) => [
       ...entry.held.flatMap((p) => nodesOf(this.spec, p.action)),
-      ...(entry.priority < priority && entry.id !== except && entry.stale !== true
+      ...(entry.priority < priority &&
+      entry.id !== except &&
+      entry.stale !== true &&
+      (entry.partial || !entry.pending.some((p) => p.refusal !== null && isFinal(p.refusal.reason)))
         ? entry.pending
             .filter((p) => p.refusal === null || !isFinal(p.refusal.reason))
             .flatMap((p) => nodesOf(this.spec, p.action))

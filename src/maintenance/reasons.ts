@@ -13,6 +13,7 @@ const REASONS = [
   'LastCopy',
   'OnlyMember',
   'TooManyOnOneHost',
+  'TooManyTogether',
   'ConfigServersUnavailable',
   'PrimaryStepsDown',
   'Locked',
@@ -36,6 +37,7 @@ export type ReasonCode = (typeof REASONS)[number];
 /** Waiting does not help: only another mode, another request or another topology does. */
 const FINAL: ReadonlySet<string> = new Set<ReasonCode>([
   'TooManyOnOneHost',
+  'TooManyTogether',
   'WrongRequest',
   'NoParity',
   'NoSuchHost',

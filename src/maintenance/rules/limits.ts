@@ -4,7 +4,16 @@ import type { Millis } from '../../base/units.ts';
 import type { LimitSetSpec } from '../fleetSpec.ts';
 import type { LimitSet } from '../layout.ts';
 import type { Mode, ReasonCode, Refusal } from '../types.ts';
-import { allFreeAt, blockingLock, lockedRefusal, namesText, outText, type Pass, refuse } from './look.ts';
+import {
+  allFreeAt,
+  blockingLock,
+  goesAlong,
+  lockedRefusal,
+  namesText,
+  outText,
+  type Pass,
+  refuse,
+} from './look.ts';
 
 const REASON: Readonly<Record<LimitSetSpec['kind'], ReasonCode>> = {
   cluster: 'DisabledNodesLimitReached',
@@ -19,7 +28,8 @@ export function checkNodeFree(pass: Pass, n: number): Refusal | null {
   const name = fleet.nodes[n]?.name ?? '';
   const lock =
     blockingLock(pass, { kind: 'node', index: n }) ?? blockingLock(pass, { kind: 'device', index: n });
-  if (lock !== undefined) return lockedRefusal(name, lock);
+  if (lock !== undefined)
+    return lockedRefusal(name, lock, undefined, !pass.partial && !pass.compat.hopelessStaysPending);
   if (fleet.state(n) !== 'unknown' || fleet.memberOf(n) !== undefined) return null;
   if (fleet.nodes[n]?.kind === 'router') return null;
   const why = fleet.told(n)?.note ?? 'nobody has reported it';
@@ -55,12 +65,13 @@ function checkLimit(pass: Pass, set: LimitSet, n: number): Refusal | null {
   const alone = disabled - othersOut(pass, set, n);
   if (nodesLimit > 0 && disabled > nodesLimit) {
     const sentence = `${disabled} of at most ${nodesLimit} nodes of ${kind} ${name} would be unavailable`;
-    return tooMany(pass, set, sentence, disabled - Math.max(nodesLimit, alone));
+    const most = Math.max(nodesLimit, alone);
+    return tooManyTogether(pass, set, n, most) ?? tooMany(pass, set, sentence, disabled - most);
   }
   if (percentLimit > 0 && disabled * 100 > set.total * percentLimit) {
     const sentence = `${disabled} of ${set.total} nodes of ${kind} ${name} would be unavailable, the limit is ${percentLimit} %`;
     const most = Math.max(Math.floor((set.total * percentLimit) / 100), alone);
-    return tooMany(pass, set, sentence, disabled - most);
+    return tooManyTogether(pass, set, n, most) ?? tooMany(pass, set, sentence, disabled - most);
   }
   return null;
 }
@@ -98,7 +109,7 @@ export function checkTablets(pass: Pass, n: number): Refusal | null {
     const rule = mode === 'weak' ? 'at least one must stay' : 'at least half must stay';
     const most = mode === 'weak' ? set.total - 1 : Math.floor(set.total / 2);
     const sentence = `${disabled} of ${set.total} nodes that can run system tablet ${set.spec.name} would be unavailable, ${rule}`;
-    return tooMany(pass, set, sentence, disabled - most);
+    return tooManyTogether(pass, set, n, most) ?? tooMany(pass, set, sentence, disabled - most);
   }
   return null;
 }
@@ -112,6 +123,17 @@ function holdsOf(pass: Pass, set: LimitSet): boolean {
     }
   }
   return false;
+}
+
+/** A group that is more than the limit by itself, with everything else up: then waiting does not help. */
+function tooManyTogether(pass: Pass, set: LimitSet, n: number, most: number): Refusal | null {
+  if (pass.partial || pass.compat.hopelessStaysPending) return null;
+  const own = [...new Set([...set.out, n])].filter((m) => m === n || goesAlong(pass, m));
+  // What is down already is out without the group; a group that is one host is limited by nothing.
+  const hosts = new Set(own.map((m) => pass.fleet.nodes[m]?.host));
+  if (own.length <= most || hosts.size <= 1) return null;
+  const message = `${own.length} of ${set.total} nodes of ${set.spec.kind} ${set.spec.name} are asked for together, at most ${most} may be unavailable; ask for them one by one, or force`;
+  return refuse('DISALLOW', 'TooManyTogether', message);
 }
 
 /** `excess`: so many have to be back before this one may go. */

@@ -116,10 +116,29 @@ const LOCK_REASON: Readonly<Record<LockRef['kind'], ReasonCode>> = {
 };
 
 /** A component somebody else has, or wants more urgently. */
-export function lockedRefusal(name: string, ref: LockRef, code: Code = 'DISALLOW_TEMP'): Refusal {
+export function lockedRefusal(
+  name: string,
+  ref: LockRef,
+  code: Code = 'DISALLOW_TEMP',
+  twice = false,
+): Refusal {
+  if (ref.kind === 'pass' && twice)
+    return refuse('WRONG_REQUEST', 'WrongRequest', `${name} is in this group twice: name it once`);
   const message = `Cannot lock ${name}: node state: 'Locked': it is ${lockText(ref)}`;
   return refuse(code, LOCK_REASON[ref.kind], message, lockBlocker(name, ref), freeAt(ref));
 }
+
+/**
+ * Whether a node goes down together with the one that is looked at: it is on the same host, or an earlier one of a group that
+ * is granted whole or not at all.
+ */
+export const goesAlong = (pass: Pass, n: number): boolean =>
+  pass.ownNodes.has(n) ||
+  (!pass.partial &&
+    !pass.compat.hopelessStaysPending &&
+    pass.fleet
+      .refs({ kind: 'node', index: n })
+      .some((ref) => ref.kind === 'pass' && ref.pass === pass.number));
 
 /** When a lock ends by itself, if it does. */
 export function freeAt(ref: LockRef): Millis | null {

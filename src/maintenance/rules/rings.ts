@@ -3,7 +3,7 @@ import type { Millis } from '../../base/units.ts';
 import type { Ring, StateStorage } from '../layout.ts';
 import { RING_SETTLE } from '../limits.ts';
 import type { Blocker, Refusal } from '../types.ts';
-import { allFreeAt, namesText, outText, type Pass, refuse } from './look.ts';
+import { allFreeAt, goesAlong, namesText, outText, type Pass, refuse } from './look.ts';
 
 type RingState = 'disabled' | 'restart' | 'settling' | 'ok';
 
@@ -45,14 +45,19 @@ function fitsWeak(
 
 /** The replicas on one host are of too many rings by themselves: then waiting does not help. */
 function tooManyOnOneHost(pass: Pass, storage: StateStorage, n: number): Refusal | null {
-  if (pass.ownNodes.size === 0 || pass.compat.hostNodesUnseen) return null;
+  if (pass.compat.hostNodesUnseen) return null;
   const own = storage.rings.filter(
-    (ring) => !ring.disabled && ring.nodes.some((m) => m === n || pass.ownNodes.has(m)),
+    (ring) => !ring.disabled && ring.nodes.some((m) => m === n || goesAlong(pass, m)),
   );
   const budget = Math.max(1, pass.mode === 'strong' ? 1 : Math.floor((storage.nToSelect - 1) / 2));
   if (own.length <= budget) return null;
-  const message = `${own.length} state storage rings have replicas on one host, and ${pass.mode} allows ${budget}; use another mode, or force (an outage)`;
-  return refuse('DISALLOW', 'TooManyOnOneHost', message);
+  const host = pass.fleet.nodes[n]?.host;
+  const along = own.flatMap((ring) => ring.nodes.filter((m) => m === n || goesAlong(pass, m)));
+  const together = along.every((m) => pass.fleet.nodes[m]?.host === host);
+  const where = together ? 'have replicas on one host' : 'have replicas in this group';
+  const cure = together ? 'use another mode' : 'ask for them one by one, use another mode';
+  const message = `${own.length} state storage rings ${where}, and ${pass.mode} allows ${budget}; ${cure}, or force (an outage)`;
+  return refuse('DISALLOW', together ? 'TooManyOnOneHost' : 'TooManyTogether', message);
 }
 
 /** Whether this request has a ring of its own already. */

@@ -4,7 +4,7 @@ import type { SetMemberSpec } from '../fleetSpec.ts';
 import { isElectable, type ReplicaSet } from '../layout.ts';
 import { HAND_OVER_TAKES } from '../limits.ts';
 import type { ReasonCode, Refusal } from '../types.ts';
-import { allFreeAt, namesText, outText, type Pass, refuse } from './look.ts';
+import { allFreeAt, goesAlong, namesText, outText, type Pass, refuse } from './look.ts';
 
 /** What is left of a set when one more member is out. */
 interface Rest {
@@ -73,7 +73,7 @@ function handingOver(pass: Pass, n: number): string {
 
 /** The members on one host are too many by themselves, with all others well: then waiting does not help. */
 function tooManyOnOneHost(pass: Pass, set: ReplicaSet, n: number): Refusal | null {
-  const own = new Set(set.nodes.filter((m) => m === n || pass.ownNodes.has(m)));
+  const own = new Set(set.nodes.filter((m) => m === n || goesAlong(pass, m)));
   if (own.size <= 1) return null;
   const left = set.spec.members.filter((_, i) => !own.has(set.nodes[i] as number));
   const voters = left.filter((m) => m.votes === 1);
@@ -86,8 +86,13 @@ function tooManyOnOneHost(pass: Pass, set: ReplicaSet, n: number): Refusal | nul
     acknowledged(set, left);
   if (fits) return null;
   const names = [...own].map((m) => name(pass, m)).join(', ');
-  const message = `${names} of ${set.spec.key} go down together: they are on one host, and ${pass.mode} does not allow so many; spread them, use another mode, or force (an outage)`;
-  return refuse('DISALLOW', 'TooManyOnOneHost', message, [
+  const host = pass.fleet.nodes[n]?.host;
+  const together = [...own].every((m) => pass.fleet.nodes[m]?.host === host);
+  const [why, cure] = together
+    ? ['they are on one host', 'spread them']
+    : ['they are asked for together', 'ask for them one by one'];
+  const message = `${names} of ${set.spec.key} go down together: ${why}, and ${pass.mode} does not allow so many; ${cure}, use another mode, or force (an outage)`;
+  return refuse('DISALLOW', together ? 'TooManyOnOneHost' : 'TooManyTogether', message, [
     { kind: 'replicaSet', set: set.spec.key, out: [] },
   ]);
 }
