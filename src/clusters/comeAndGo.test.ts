@@ -367,3 +367,58 @@ test('A14.2 A13.1 a cluster is suspended when nothing of it runs, what is left o
   expect(asleep(true)).toBe(false);
   expect(asleep(false)).toBe(true);
 });
+
+test('A6.7 A4.6 S4 who is to leave and was never heard to be placed is looked for before he is forgotten', () => {
+  const play = new Play(desired());
+  const nowhere = {
+    stage: 'removing',
+    serviceId: null,
+    volumeId: null,
+    host: null,
+    address: null,
+    port: null,
+  } as const;
+  const state = withMember({ ...play.state, phase: 'running' }, 'orders-2', nowhere);
+  without(play, 2);
+  const owner = {
+    installation: 'i',
+    clusterUid: state.uid,
+    member: 'orders-2',
+    hostname: 'orders-2',
+    proof: 'p',
+  };
+  const service = (kind: 'runtime' | 'volume', change: object = {}) => ({
+    id: `lost-${kind}`,
+    hostname: 'orders-2',
+    host: 'db3',
+    kind,
+    owner,
+    masked: false,
+    deployed: false,
+    port: 27017,
+    dataPath: null,
+    sizeBytes: null,
+    ...change,
+  });
+  const after = (services: readonly ReturnType<typeof service>[] | null) =>
+    memberOf(advance(state, desired({ generation: 2 }, 2), { ...play.reading(), services }, 1), 'orders-2');
+  expect(after(null)).not.toBeNull();
+  expect(after([])).toBeNull();
+  expect(after([service('runtime', { owner: { ...owner, clusterUid: 'other' } })])).toBeNull();
+  expect(after([service('runtime'), service('volume')])).toMatchObject({
+    serviceId: 'lost-runtime',
+    volumeId: 'lost-volume',
+    host: 'db3',
+    stage: 'removing',
+  });
+  expect(after([service('volume')])).toMatchObject({ serviceId: null, volumeId: 'lost-volume' });
+  // One that was placed and taken down is not found again in a list from before.
+  const known = withMember(state, 'orders-2', { host: 'db3' });
+  const next = advance(
+    known,
+    desired({ generation: 2 }, 2),
+    { ...play.reading(), services: [service('volume')] },
+    1,
+  );
+  expect(memberOf(next, 'orders-2')).toBeNull();
+});

@@ -79,7 +79,7 @@ function learn(state: State, desired: Desired, observed: Observed, now: Millis):
   next = learnPhase(next, desired, observed);
   next = learnOperations(next, desired, observed, now);
   next = learnRefusals(next, desired, observed);
-  return learnGone(learnMembership(next, desired, observed));
+  return learnGone(learnMembership(next, desired, observed), observed);
 }
 
 function learnOperation(state: State, pending: PendingOperation, observed: Observed, now: Millis): State {
@@ -337,16 +337,36 @@ function withNewMembers(state: State, group: Group, missing: number): State {
   };
 }
 
-/** A removed member of which nothing is left is forgotten with everything kept about it. */
-function learnGone(state: State): State {
+/**
+ * A removed member of which nothing is left is forgotten with everything kept about it. One that was never heard to be placed may
+ * have been all the same: the answer of its import may be lost, and what lies on the platform with its marker is taken down.
+ */
+function learnGone(state: State, observed: Observed): State {
+  const { services } = observed;
   const gone = everyMember(state).filter(
     (m) =>
       m.stage === 'removing' &&
       m.serviceId === null &&
       m.volumeId === null &&
-      pendingOf(state, m.name) === null,
+      pendingOf(state, m.name) === null &&
+      (m.host !== null || services !== null),
   );
-  return gone.length === 0 ? state : forgetMembers(state, new Set(gone.map((m) => m.name)));
+  if (gone.length === 0) return state;
+  const found = gone.flatMap((m) => {
+    const ours = (services ?? []).filter(
+      ({ owner }) => owner?.clusterUid === state.uid && owner.member === m.name,
+    );
+    return m.host !== null || ours.length === 0 ? [] : [{ name: m.name, ours }];
+  });
+  const left = new Set(found.map(({ name }) => name));
+  const kept = found.reduce((next, { name, ours }) => {
+    const runtime = ours.find(({ kind }) => kind === 'runtime');
+    const volume = ours.find(({ kind }) => kind === 'volume');
+    const host = runtime?.host ?? volume?.host ?? null;
+    return withMember(next, name, { serviceId: runtime?.id ?? null, volumeId: volume?.id ?? null, host });
+  }, state);
+  const names = gone.map((m) => m.name).filter((name) => !left.has(name));
+  return names.length === 0 ? kept : forgetMembers(kept, new Set(names));
 }
 
 /** A8.1, A9.4: it runs the binary and the snapshot it was given, has caught up, and its peers count on it. */

@@ -69,6 +69,8 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 887_511, showed: 'a restart waited for those who were to join after it' },
   { seed: 887_701, showed: 'a volume was deleted by a reading from before its member had joined' },
   { seed: 900_668, showed: 'a set was initiated through a second member while the first was at it' },
+  { seed: 885_480, showed: 'a runtime whose import was not answered was forgotten with its member' },
+  { seed: 887_756, showed: 'a cluster was called suspended while what was left of a substitute ran' },
   {
     seed: 3,
     kind: 'sharded',
