@@ -34,6 +34,8 @@ const TAKES_DOWN = new Set(['reload', 'upgrade', 'stepDown', 'deleteRuntime', 'r
 export class Storm implements Weather {
   /** What was done by people to databases: it excuses some blocks. */
   readonly meddled = new Set<Meddling>();
+  /** When a person last changed who votes in some set. */
+  votesChangedAt: Millis = Number.NEGATIVE_INFINITY;
   /** Every time a person switched a balancer behind our back. */
   readonly hands: Hand[] = [];
   calm = false;
@@ -336,6 +338,7 @@ export class Storm implements Weather {
       primary.write(change, null, () => {});
     this.#world.tell('person', `${how} in ${cluster}`);
     this.meddled.add(how);
+    if (how === 'votes') this.votesChangedAt = this.#world.timeline.now;
     const changed = (name: string): void => {
       const user = users.get(name);
       if (user !== undefined) write({ kind: 'user', user: { ...user, password: 'changed by a person' } });

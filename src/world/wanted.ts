@@ -4,6 +4,7 @@ import type { MongoDBUser } from '../model/index.ts';
 import type { Stage } from './stage.ts';
 import {
   configOf,
+  groupOf,
   healthyIn,
   membersOf,
   membersWantedIn,
@@ -32,6 +33,18 @@ export function differs({ world, storm }: Stage, object: StoredObject): string |
   return storm.meddled.has('dropAppUser') ? null : userDiffers(world, object, users);
 }
 
+function volumesOf(world: World, part: Part): number {
+  const [uid, group] = part.split('/');
+  return [...world.machines.values()]
+    .flatMap(({ disk }) => [...disk.volumes.values()])
+    .filter(
+      ({ owner }) =>
+        owner !== null &&
+        owner.clusterUid === uid &&
+        (group === undefined || groupOf(owner.member) === group),
+    ).length;
+}
+
 function partDiffers(world: World, object: StoredObject, part: Part): string | null {
   const members = membersOf(world, part);
   const [healthy, wanted] = [healthyIn(world, part), membersWantedIn(object, part)];
@@ -40,6 +53,8 @@ function partDiffers(world: World, object: StoredObject, part: Part): string | n
   if (healthy !== wanted || (isSet && primaryOf(world, part) === null))
     return `${healthy} of ${wanted} members of ${name} are healthy`;
   if (members.length !== wanted) return `${members.length} runtimes of ${name} exist for ${wanted} members`;
+  const volumes = volumesOf(world, part);
+  if (volumes > wanted) return `${volumes} volumes of ${name} exist for ${wanted} members`;
   const rows = primaryOf(world, part)?.machine.config?.members.length ?? 0;
   if (isSet && rows !== wanted) return `the configuration of ${name} has ${rows} members`;
   for (const { mongod, router, machine, record } of members) {

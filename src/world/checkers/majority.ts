@@ -76,6 +76,8 @@ export const majority: Checker = (stage) => {
       const { host } = deed.run.process;
       if (quorum === null || !quorum.voters.includes(host) || !quorum.healthy.includes(host)) return;
       const { now } = world.timeline;
+      // What was begun among voters that a person changes at this very moment.
+      if (now - stage.storm.votesChangedAt < BACK_AFTER) return;
       const recently = (other: string): boolean => {
         const since = unhealthySince.get(other) ?? now;
         const fault = troubled.get(other.split('.')[0] ?? '') ?? Number.NEGATIVE_INFINITY;
