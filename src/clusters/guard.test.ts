@@ -212,3 +212,16 @@ test('S1 one that runs and is not known to be well is not taken down while the o
   play.crash(2);
   expect(guard(reload, play.reading(), play.desired, play.state, 1)).toBeNull();
 });
+
+test('S3 one that is handing over and takes no writes meanwhile is not restarted: it may lead on', () => {
+  const play = new Play(desired());
+  const o = play.reading();
+  const members = o.members.map((m) =>
+    m.name === 'orders-0' && m.facts?.database?.kind === 'reachable'
+      ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, writablePrimary: false } } }
+      : m,
+  );
+  const reading = { ...o, members };
+  const step = { kind: 'reload', member: 'orders-0', configVersion: 2 } as const;
+  expect(guard(step, reading, play.desired, play.state, 1)?.reason).toBe('NotSecondary');
+});

@@ -18,6 +18,7 @@ import {
   primaryOf,
   replicaSetIds,
   runsItsSnapshot,
+  stateOf,
   takesOver,
   views,
 } from './interpret.ts';
@@ -296,6 +297,9 @@ function guardDisruption(
     return no('Stale', 'the set has another configuration by now');
   if (!isHealthy(view, members)) {
     if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
+    // One that is handing over takes no writes for a while and may lead on after all.
+    if (stateOf(view) === 'PRIMARY' && members.length > 1 && !leadsAlone(view, members))
+      return no('NotSecondary', `${member} is primary: it hands over first (S3)`);
     // One that runs may be well by now, or the vote that brings a majority back: it is not taken down while there is none
     // without it.
     const { left, needed, voters } = votesWithout(view, members);

@@ -71,6 +71,7 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   { seed: 900_668, showed: 'a set was initiated through a second member while the first was at it' },
   { seed: 885_480, showed: 'a runtime whose import was not answered was forgotten with its member' },
   { seed: 887_756, showed: 'a cluster was called suspended while what was left of a substitute ran' },
+  { seed: 888_838, showed: 'a primary that was handing over was restarted as if it were unwell' },
   {
     seed: 3,
     kind: 'sharded',
