@@ -42,7 +42,7 @@ test('C6.1 create shows what is on each host, what was granted and what waits fo
   ]);
   expect(granted).toMatch(/^ {8}granted until \S+Z as the-admin-p-1$/);
   expect(waits).toBe(
-    '        waits: too many unavailable vdisks: 2 of 8 in group 1 (block-4-2) would be out, strong allows 1; out: node 1 of ydb (taken by this request too)',
+    '        waits: too many unavailable vdisks: 2 of 8 in group 1 of ydb (block-4-2) would be out, strong allows 1; out: node 1 of ydb (taken by this request too)',
   );
   expect(when).toBe(
     '        ask again when that has changed, or: --mode force (availability is not looked at)',

@@ -10,7 +10,11 @@ import { file_auth as auth } from './gen/auth_pb.js';
 import { file_cms as cms } from './gen/cms_pb.js';
 import { file_discovery as discovery } from './gen/discovery_pb.js';
 import { file_issue as issue } from './gen/issue_pb.js';
-import { AvailabilityMode, file_maintenance as maintenance } from './gen/maintenance_pb.js';
+import {
+  ActionState_ActionReason,
+  AvailabilityMode,
+  file_maintenance as maintenance,
+} from './gen/maintenance_pb.js';
 import { file_operation as operation } from './gen/operation_pb.js';
 import { grpcDriver } from './testing/driver.ts';
 import { openStage, type Stage } from './testing/stage.ts';
@@ -271,6 +275,19 @@ test('C1.3 C1.5 C5.5 a lock of no time, or of more than thirty days, is refused;
   expect(await told(BETTER, 2_592_000n)).toEqual(['SUCCESS']);
   expect(await told(ORIGINAL, 0n)).toEqual(['SUCCESS']);
   expect((await told(ORIGINAL, 1_000_000_000_000n))[0]).toBe('BAD_REQUEST');
+});
+
+test('C6.2 C1.2 C5.5 an action over max_inflight says what it waits for; compat: it says nothing', async () => {
+  const told = async (compat: typeof BETTER) => {
+    const client = (await stageOf(new World({ nodes: 8 }), compat)).client('eve');
+    const { taskOptions, actionGroups } = request('t', 1, 2);
+    const options = { ...taskOptions, availabilityMode: AvailabilityMode.FORCE, maxInflightActions: 1 };
+    const { result } = await client.create({ taskOptions: options, actionGroups });
+    const [state] = result.actionGroupStates[1]?.actionStates ?? [];
+    return [ActionState_ActionReason[state?.reason ?? 0], state?.details];
+  };
+  expect(await told(BETTER)).toEqual(['GENERIC', 'waits for its turn: the task holds at most 1 at a time']);
+  expect(await told(ORIGINAL)).toEqual(['UNSPECIFIED', '']);
 });
 
 test('C6.2 a task on a thousand groups comes back whole', async () => {

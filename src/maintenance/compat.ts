@@ -29,6 +29,8 @@ export interface Compat {
   readonly emptyDurations: boolean;
   /** An action is completed by its own identity, whatever task it is said to be of. */
   readonly completeIgnoresTask: boolean;
+  /** What waits for its own task, by the most actions in flight or as a part of a group, does not say so. */
+  readonly capUnexplained: boolean;
 }
 
 /** The better behaviour everywhere. */
@@ -46,6 +48,7 @@ export const BETTER: Compat = {
   retryAfterDefaultOnly: false,
   emptyDurations: false,
   completeIgnoresTask: false,
+  capUnexplained: false,
 };
 
 /** As the original has it. */
@@ -63,4 +66,5 @@ export const ORIGINAL: Compat = {
   retryAfterDefaultOnly: true,
   emptyDurations: true,
   completeIgnoresTask: true,
+  capUnexplained: true,
 };

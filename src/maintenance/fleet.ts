@@ -57,6 +57,8 @@ export class Fleet {
   readonly storages: readonly StateStorage[];
   readonly sets: readonly ReplicaSet[];
   readonly groupIds: readonly number[];
+  /** For sentences: `1 of ydb`. */
+  readonly groupNames: readonly string[];
   readonly erasures: readonly Erasure[];
   /** Whether a node carries several disks of the group: then disks of one node go together. */
   readonly groupShared: Uint8Array;
@@ -92,7 +94,6 @@ export class Fleet {
   readonly #member: readonly (SetMemberSpec | undefined)[];
   readonly #byKey: ReadonlyMap<string, number>;
   readonly #byHost: ReadonlyMap<string, readonly number[]>;
-  readonly #byGroup: ReadonlyMap<number, number>;
   readonly #diskById: ReadonlyMap<string, number>;
   readonly #diskByPath: ReadonlyMap<string, number>;
 
@@ -120,7 +121,7 @@ export class Fleet {
     this.groupShared = laid.groupShared;
     this.realms = laid.realms;
     this.groupIds = groups.map((g) => g.id);
-    this.#byGroup = new Map(groups.map((g, i) => [g.id, i]));
+    this.groupNames = groups.map((g) => (g.cluster === undefined ? `${g.id}` : `${g.id} of ${g.cluster}`));
     this.erasures = groups.map((g) => g.erasure);
     const limits = layoutLimits(spec.limits ?? [], places);
     this.limitSets = limits.limitSets;
@@ -159,9 +160,6 @@ export class Fleet {
   }
   hosts(): Iterable<string> {
     return this.#byHost.keys();
-  }
-  group(id: number): number | undefined {
-    return this.#byGroup.get(id);
   }
   disk(n: number, id: number): number | undefined {
     return this.#diskById.get(`${n}/${id}`);

@@ -52,6 +52,8 @@ export const PARITY: Readonly<Record<Erasure, number>> = {
 
 export interface GroupSpec {
   readonly id: number;
+  /** Topology it belongs to, for sentences: two may have groups of one number. */
+  readonly cluster?: string;
   readonly erasure: Erasure;
   readonly vdisks: readonly VDiskSpec[];
 }
@@ -66,6 +68,8 @@ export interface VDiskSpec {
 
 /** State Storage of one cluster (of one pile of it). Rings are lists of node keys. */
 export interface StateStorageSpec {
+  /** Topology it belongs to, for sentences. */
+  readonly cluster?: string;
   readonly nToSelect: number;
   readonly rings: readonly (readonly string[])[];
   readonly disabled: readonly number[];

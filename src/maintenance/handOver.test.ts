@@ -140,7 +140,7 @@ test('S13 whoever waits for a hand-over has its place: nothing behind it in the 
   const capped = deskOf(set('a', ['h0', 'h1', 'h2']), set('b', ['h5', 'h3', 'h4']));
   expect(told(createTask(capped, task('t', ['h0', 'h3'], { maxInFlight: 1 }), 0))).toEqual([
     'PrimaryStepsDown',
-    'NotTried',
+    'InFlightCap',
   ]);
 });
 

@@ -29,6 +29,7 @@ export interface Ring {
   lastStart: Millis;
 }
 export interface StateStorage {
+  readonly cluster: string | undefined;
   readonly nToSelect: number;
   readonly rings: readonly Ring[];
 }
@@ -211,6 +212,7 @@ export function layoutRings(
 ): { readonly storages: readonly StateStorage[]; readonly ofNode: readonly (RingPlace | undefined)[] } {
   const ofNode: (RingPlace | undefined)[] = new Array(nodes.length);
   const storages = (spec.stateStorages ?? []).map((storage, s) => ({
+    cluster: storage.cluster,
     nToSelect: storage.nToSelect,
     rings: storage.rings.map((keys, r): Ring => {
       const members = keys.map((key) => byKey.get(key) ?? 0);

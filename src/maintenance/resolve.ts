@@ -68,11 +68,12 @@ function resolveDisks(fleet: Fleet, refs: readonly DiskRef[]): Target {
 
 const noDisk = (what: string): Target => none(refuse('NO_SUCH_DEVICE', 'NoSuchDisk', `there is no ${what}`));
 
+/** From its node: two topologies may have groups of one number. */
 function findVdisk(fleet: Fleet, group: number, node: string): number | undefined {
-  const g = fleet.group(group);
   const n = fleet.node(node);
-  if (g === undefined || n === undefined) return undefined;
-  for (const v of fleet.membersOf(g)) if (fleet.vdiskNode[v] === n) return v;
+  if (n === undefined) return undefined;
+  const [from, to] = fleet.vdisksOf(n);
+  for (let v = from; v < to; v++) if (fleet.groupIds[fleet.vdiskGroup[v] as number] === group) return v;
   return undefined;
 }
 

@@ -119,7 +119,9 @@ test('C5.2 nodes of one host see each other; compat: a host takes two disks of a
     return reply.groups.flat()[0]?.status ?? reply.issues[0];
   };
   expect(verdict(ORIGINAL)).toBe('PERFORMED');
-  expect(verdict(BETTER)).toBe('The request is incorrect: too many disks from the one group (7, block-4-2)');
+  expect(verdict(BETTER)).toBe(
+    'The request is incorrect: too many disks from the one group (7, block-4-2): those of node 0, node 1',
+  );
 });
 
 test('C5.5 api-110 an unknown host is refused at once; compat: it waits for ever', () => {

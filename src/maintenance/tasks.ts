@@ -79,7 +79,6 @@ const YDB_REASONS: Readonly<Partial<Record<ReasonCode | 'OK', string>>> = {
   RouterLimitReached: 'TENANT_DISABLED_NODES_LIMIT_REACHED',
   SysTabletsNodeLimitReached: 'SYS_TABLETS_NODE_LIMIT_REACHED',
   WrongRequest: 'WRONG_REQUEST',
-  InFlightCap: 'UNSPECIFIED',
 };
 
 const STATUS: Readonly<Record<Code, TaskStatus>> = {
@@ -321,7 +320,7 @@ function replyOf(desk: Desk, uid: string, answer: Answer): TaskReply {
   const views = [
     ...answer.granted.map(performedView),
     ...byId(entry.held.filter((p) => !fresh.has(p.id))).map(performedView),
-    ...entry.pending.map(pendingView),
+    ...pendingViews(entry),
   ];
   const retryAfter = answer.granted.length === 0 && entry.pending.length > 0 ? answer.retryAt : null;
   return { ...base(entry, grouped(views, entry.partial)), retryAfter };
@@ -330,7 +329,7 @@ function replyOf(desk: Desk, uid: string, answer: Answer): TaskReply {
 function viewOf(desk: Desk, uid: string): TaskReply {
   const entry = desk.task(uid);
   if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
-  const views = [...byId(entry.held).map(performedView), ...entry.pending.map(pendingView)];
+  const views = [...byId(entry.held).map(performedView), ...pendingViews(entry)];
   return base(entry, grouped(views, entry.partial));
 }
 
@@ -342,7 +341,9 @@ function dryReply(
   options: TaskOptions,
 ): TaskReply {
   const { compat = BETTER } = options;
-  const pending = compat.dryRunHidesPending ? [] : answer.pending.map(pendingView);
+  const { maxInFlight } = spec;
+  const asked = { pending: answer.pending, partial: !composite, maxInFlight, compat: compat === ORIGINAL };
+  const pending = compat.dryRunHidesPending ? [] : pendingViews(asked);
   const views = [...answer.granted.map((p) => ({ ...performedView(p), id: null })), ...pending];
   return {
     status: 'SUCCESS',
@@ -383,6 +384,24 @@ const performedView = (p: Permission): ActionView => ({
   at: p.at,
   refusal: null,
 });
+
+/** What waits. An action that was not looked at says why, too: it waits for its own task (C1.2). */
+function pendingViews({
+  pending,
+  partial,
+  maxInFlight,
+  compat,
+}: Pick<Entry, 'pending' | 'partial' | 'maxInFlight' | 'compat'>): readonly ActionView[] {
+  const silent = (compat === true ? ORIGINAL : BETTER).capUnexplained;
+  return pending.map((p) => {
+    const view = pendingView(p);
+    if (p.refusal !== null || silent) return view;
+    if (!partial) return { ...view, details: 'waits with its group: another action of it stands in the way' };
+    if (maxInFlight === 0) return view;
+    const details = `waits for its turn: the task holds at most ${maxInFlight} at a time`;
+    return { ...view, reason: 'InFlightCap' as const, details };
+  });
+}
 
 const pendingView = (p: Pending): ActionView => ({
   action: p.action,

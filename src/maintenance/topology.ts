@@ -107,6 +107,7 @@ export function topologyFleet(name: string, spec: Spec, status: Status | null, n
   const groups = spec.storageGroups.map(
     (group): GroupSpec => ({
       id: group.id,
+      cluster: name,
       erasure: group.erasure,
       vdisks: group.vdisks.map((v) => ({
         node: key(v.node),
@@ -116,7 +117,7 @@ export function topologyFleet(name: string, spec: Spec, status: Status | null, n
       })),
     }),
   );
-  return { nodes, groups, stateStorages: storagesOf(spec, key), limits: limitsOf(name, spec, key) };
+  return { nodes, groups, stateStorages: storagesOf(name, spec, key), limits: limitsOf(name, spec, key) };
 }
 
 type ToldNode = NonNullable<NonNullable<Status>['health']>['nodes'][number];
@@ -163,7 +164,7 @@ function piles(nodes: readonly NodeDocument[]): readonly (readonly [string, read
   return [...by];
 }
 
-function storagesOf(spec: Spec, key: (id: number) => string): readonly StateStorageSpec[] {
+function storagesOf(name: string, spec: Spec, key: (id: number) => string): readonly StateStorageSpec[] {
   const { stateStorage } = spec;
   if (stateStorage === undefined) return [];
   const pileOf = new Map(spec.nodes.map((node) => [node.id, node.pile ?? '']));
@@ -174,6 +175,7 @@ function storagesOf(spec: Spec, key: (id: number) => string): readonly StateStor
     if (mine.length === 0) return [];
     return [
       {
+        cluster: name,
         nToSelect: stateStorage.nToSelect,
         rings: mine.map(({ ring }) => ring.map(key)),
         disabled: mine.flatMap(({ r }, i) => (stateStorage.disabledRings.includes(r) ? [i] : [])),

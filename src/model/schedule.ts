@@ -63,6 +63,15 @@ export function parseCron(text: string): Result<CronSchedule, string> {
   return ok({ minutes, hours, daysOfMonth, months, daysOfWeek, eitherDay });
 }
 
+/** Days of each month, in leap years. */
+const MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** Whether no month it names has a day it names, as with `0 3 30 2 *`: then it never comes. */
+export function neverComes({ daysOfMonth, months, eitherDay }: CronSchedule): boolean {
+  const first = Math.min(...daysOfMonth);
+  return !eitherDay && months.every((month) => first > (MONTH_DAYS[month - 1] ?? 31));
+}
+
 function parseField(text: string, field: Field): number[] | undefined {
   const values = new Set<number>();
   for (const item of text.split(',')) {

@@ -353,6 +353,16 @@ test('C7.1 windows are weekly or cron', () => {
   ]);
 });
 
+test('C7.1 L3 a window that never comes is refused: what waits for it would wait for ever', () => {
+  const opens = (cron: string) => problems(set({ maintenance: { windows: [{ cron, duration: '2h' }] } }));
+  for (const cron of ['0 3 30 2 *', '0 3 31 4,6 *', '0 3 30-31 feb *'])
+    expect(opens(cron)).toEqual([
+      'spec.maintenance.windows[0].cron: never comes: no month it names has such a day',
+    ]);
+  for (const cron of ['0 3 29 2 *', '0 3 30 2 Mon', '0 3 31 * *', '0 3 31 4,5 *'])
+    expect(opens(cron)).toEqual([]);
+});
+
 test('S1 a single member comes with a warning that restarts wait', () => {
   const path = 'spec.maintenance.interruption';
   expect(validate(set({ members: 1 })).warnings.map((warning) => warning.path)).toContain(path);

@@ -242,6 +242,32 @@ test('C6.3 L3 a start in the future is refused: its ring would never settle', as
   });
 });
 
+test('C1.2 C6.3 a refusal names the topology whose group, ring and nodes stand in the way', async () => {
+  const stateStorage = { nToSelect: 3, rings: [[1], [2], [3]] };
+  await put(topology({ stateStorage, storageGroups: [] }));
+  await put({ ...topology(), metadata: { name: 'other' } });
+  const tell = async (body: unknown) =>
+    (await api.call('POST', '/api/v1/maintenance/explain', { body })).body;
+  const groups = await tell({ nodes: ['1', '2'], topology: 'other' });
+  expect(groups.groups[1][0].message).toContain('in group 1 of other (block-4-2)');
+  const rings = await tell({ nodes: ['1', '2'], topology: 'ydb' });
+  expect(rings.groups[1][0].message).toContain('ring 0 of ydb: node 1 of ydb');
+  const both = await tell({ nodes: ['1', '2'], topology: 'other', together: true });
+  expect(both.detail).toBe(
+    'The request is incorrect: too many disks from the one group (1 of other, block-4-2): those of node 1 of other, node 2 of other',
+  );
+});
+
+test('C1.2 what waits for its turn in its own task says so', async () => {
+  await put();
+  const body = { nodes: ['1', '2'], topology: 'ydb', mode: 'weak', maxInFlight: 1 };
+  const { body: made } = await api.call('POST', TASKS, { body });
+  expect(made.groups[1][0]).toMatchObject({
+    reason: 'InFlightCap',
+    message: 'waits for its turn: the task holds at most 1 at a time',
+  });
+});
+
 test('C6.4 hosts with holders and waiting tasks; a document that is applied is a task of who applied it', async () => {
   await put();
   const document = {

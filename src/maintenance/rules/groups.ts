@@ -133,17 +133,17 @@ function holds(pass: Pass, g: number): boolean {
 }
 
 const vdiskName = (pass: Pass, v: number): string =>
-  `vdisk of group ${pass.fleet.groupIds[pass.fleet.vdiskGroup[v] as number]} on ${pass.fleet.nodes[pass.fleet.vdiskNode[v] as number]?.name}`;
+  `vdisk of group ${pass.fleet.groupNames[pass.fleet.vdiskGroup[v] as number]} on ${pass.fleet.nodes[pass.fleet.vdiskNode[v] as number]?.name}`;
 
 function noParity(pass: Pass, v: number, g: number): Refusal {
-  const message = `group ${pass.fleet.groupIds[g]} has no parity parts: taking ${vdiskName(pass, v)} takes its data away; only force does that`;
+  const message = `group ${pass.fleet.groupNames[g]} has no parity parts: taking ${vdiskName(pass, v)} takes its data away; only force does that`;
   return refuse('DISALLOW', 'NoParity', message, [
     { kind: 'group', group: pass.fleet.groupIds[g] as number, out: [] },
   ]);
 }
 
 function oneAtATime(pass: Pass, g: number): Refusal {
-  const message = `cannot get two or more disks from the same group at the same time in partial permissions allowed mode: group ${pass.fleet.groupIds[g]} gives one per refresh`;
+  const message = `cannot get two or more disks from the same group at the same time in partial permissions allowed mode: group ${pass.fleet.groupNames[g]} gives one per refresh`;
   return refuse('DISALLOW_TEMP', 'OneAtATime', message, [
     { kind: 'group', group: pass.fleet.groupIds[g] as number, out: [] },
   ]);
@@ -152,20 +152,23 @@ function oneAtATime(pass: Pass, g: number): Refusal {
 function tooMany(pass: Pass, v: number, g: number, own: number): Refusal {
   const { fleet, mode } = pass;
   const id = fleet.groupIds[g] as number;
+  const name = fleet.groupNames[g] as string;
   const erasure = fleet.erasures[g] as Erasure;
   // A group of actions, or the nodes of one host, that are too many by themselves: waiting does not help.
   const together = own > 0 && (!pass.partial || own === pass.taken.now(g));
   const hopeless =
     together && (pass.compat.compositeNeverWaits || !within(erasure, mode, ownOuts(pass, v, g)));
   if (hopeless) {
-    const message = `The request is incorrect: too many disks from the one group (${id}, ${erasure})`;
+    const mine = ownOuts(pass, v, g);
+    const nodes = [...new Set(mine.map((o) => fleet.nodes[fleet.vdiskNode[o.vdisk] as number]?.name ?? ''))];
+    const message = `The request is incorrect: too many disks from the one group (${name}, ${erasure}): those of ${namesText(nodes)}`;
     return refuse('DISALLOW', 'WrongRequest', message, [{ kind: 'group', group: id, out: [] }]);
   }
   const outs = outsOf(pass, v, g);
   const others = outs.filter((o) => o.vdisk !== v);
   const names = others.map((o) => outName(pass, o.vdisk));
   const rule = mode === 'weak' ? `weak allows ${weakRule(erasure)}` : `${mode} allows 1`;
-  const message = `too many unavailable vdisks: ${outs.length} of ${fleet.membersOf(g).length} in group ${id} (${erasure}) would be out, ${rule}; out: ${namesText(names)}`;
+  const message = `too many unavailable vdisks: ${outs.length} of ${fleet.membersOf(g).length} in group ${name} (${erasure}) would be out, ${rule}; out: ${namesText(names)}`;
   const by = [{ kind: 'group' as const, group: id, out: others.map((o) => nodeKey(pass, o.vdisk)) }];
   return refuse('DISALLOW_TEMP', 'TooManyUnavailableVDisks', message, by, freeTime(pass, v, g, others));
 }

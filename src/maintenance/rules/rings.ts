@@ -84,6 +84,7 @@ function tooMany(
   const parts: string[] = [];
   let known = true;
   let at = Number.NEGATIVE_INFINITY;
+  const of = storage.cluster === undefined ? '' : ` of ${storage.cluster}`;
   storage.rings.forEach((ring, r) => {
     const state = stateOf(ring, pass.now);
     if (r === own || (state !== 'restart' && state !== 'settling')) return;
@@ -100,8 +101,8 @@ function tooMany(
     });
     const text =
       state === 'settling'
-        ? `ring ${r} settles until ${new Date(ring.lastStart + RING_SETTLE).toISOString().slice(0, 19)}Z`
-        : `ring ${r}: ${namesText(out.map((n) => outText(pass.fleet, n)))}`;
+        ? `ring ${r}${of} settles until ${new Date(ring.lastStart + RING_SETTLE).toISOString().slice(0, 19)}Z`
+        : `ring ${r}${of}: ${namesText(out.map((n) => outText(pass.fleet, n)))}`;
     parts.push(text);
   });
   const budget = pass.mode === 'weak' ? Math.floor((storage.nToSelect - 1) / 2) : 1;

@@ -6,6 +6,7 @@ import { envelope } from '../meta.ts';
 import { isDnsLabel, isDnsName, isWholeInternet } from '../network.ts';
 import { booleanAt, isMap, type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
 import { parseDuration } from '../quantity.ts';
+import { neverComes, parseCron } from '../schedule.ts';
 import {
   anyMongodbSpecSchema,
   FIELDS_BY_TYPE,
@@ -302,6 +303,13 @@ function checkExposure(spec: Loose, found: Found): void {
   }
 }
 
+/** What would wait for ever would wait in silence. */
+function checkCron(path: string, text: string | undefined, problems: Problem[]): void {
+  const cron = text === undefined ? undefined : parseCron(text);
+  if (cron?.ok && neverComes(cron.value))
+    problems.push({ path, message: 'never comes: no month it names has such a day' });
+}
+
 function checkWindows(spec: Loose, problems: Problem[]): void {
   for (const [index, window] of listAt(spec, 'maintenance', 'windows').entries()) {
     if (!isMap(window)) continue;
@@ -312,6 +320,7 @@ function checkWindows(spec: Loose, problems: Problem[]): void {
     else if (!cron && (listAt(window, 'days').length === 0 || window['start'] === undefined)) {
       problems.push({ path, message: 'needs days and start, such as days: [Sat], start: "02:00", or cron' });
     }
+    checkCron(`${path}.cron`, textAt(window, 'cron'), problems);
     const duration = parseDuration(textAt(window, 'duration') ?? '');
     if (duration.ok && (duration.value < 60_000 || duration.value > 7 * 86_400_000)) {
       problems.push({ path: `${path}.duration`, message: 'must be from 1m to 7d' });
@@ -319,6 +328,7 @@ function checkWindows(spec: Loose, problems: Problem[]): void {
   }
   const seen = new Set<string>();
   for (const [index, schedule] of listAt(spec, 'backup', 'schedules').entries()) {
+    checkCron(`spec.backup.schedules[${index}].cron`, textAt(schedule, 'cron'), problems);
     const name = textAt(schedule, 'name');
     if (name === undefined) continue;
     if (seen.has(name)) {
