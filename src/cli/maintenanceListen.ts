@@ -5,11 +5,19 @@ export interface MaintenanceListen {
   readonly maintenanceListen?: string;
   readonly maintenanceCompat?: boolean;
   readonly maintenanceTopology?: string;
+  readonly maintenancePriority?: number;
 }
 
-/** Where and how YDB's maintenance service is served, as options say it. */
-export function maintenanceOf(options: MaintenanceListen): Pick<ServerOptions, 'maintenance'> {
+/** Where and how YDB's maintenance service is served, and how urgent our own work is, as options say it. */
+export function maintenanceOf(
+  options: MaintenanceListen,
+): Pick<ServerOptions, 'maintenance' | 'maintenancePriority'> {
   const { maintenanceListen: at, maintenanceCompat: compat = false, maintenanceTopology: topology } = options;
-  if (at === undefined) return {};
-  return { maintenance: { ...parseAddress(at), compat, ...(topology === undefined ? {} : { topology }) } };
+  const { maintenancePriority } = options;
+  const own = maintenancePriority === undefined ? {} : { maintenancePriority };
+  if (at === undefined) return own;
+  return {
+    ...own,
+    maintenance: { ...parseAddress(at), compat, ...(topology === undefined ? {} : { topology }) },
+  };
 }

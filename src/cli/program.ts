@@ -464,6 +464,11 @@ const listen = (command: Command): Command =>
     .option('--maintenance-listen <host:port>', 'serve YDB’s maintenance service (gRPC, for ydbops) here')
     .option('--maintenance-compat', 'judge what comes that way as YDB’s own service does, quirks included')
     .option('--maintenance-topology <name>', 'topology its clients speak of, when there are several')
+    .option(
+      '--maintenance-priority <number>',
+      'how urgent the control plane’s own work is beside maintenance tasks, from -100 (most urgent) to 100 (default: 100)',
+      parsePriority,
+    )
     .addOption(storeOption());
 
 /** The store from the environment, where no process list shows its password, unless the option names one. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { desiredFrom, initialState, type State, type Step, startStep } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { MongoDBSpec } from '../model/index.ts';
-import { type MongoDBDeps, mongodbProvider } from './mongodb.ts';
+import { type MongoDBDeps, mongodbProvider, urgency } from './mongodb.ts';
 import type { Reading } from './observe.ts';
 import { admitted, replicaSet } from './testing/rig.ts';
 import { placed } from './testing/steps.ts';
@@ -60,4 +60,10 @@ test('S2 S14 what is under way is told under the ids it was asked for by', () =>
   const members = state.members.map((m, i) => (i === 1 ? { ...m, stage: 'reloading' as const } : m));
   const told = provider().underWay?.({ object, desired, state: { ...state, members } });
   expect(told).toEqual(['u1/orders-1']);
+});
+
+test('C3.2 our own work is as urgent as it is set to be; what is done for a more urgent task is as urgent as that', () => {
+  expect(urgency(undefined, 100)).toBe(100);
+  expect(urgency(undefined, 20)).toBe(20);
+  expect([urgency(5, 20), urgency(50, 20)]).toEqual([5, 20]);
 });

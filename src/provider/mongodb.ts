@@ -42,6 +42,10 @@ export interface MongoDBProvider extends Provider<Desired, State, Reading, Step>
 }
 /** How urgent our own work is unless the installation says otherwise: people's tasks, usually 0, come first (C3.2). */
 const ENGINE_PRIORITY = 100;
+
+/** As urgent as all our work is set to be, or as what it is done for where that is more urgent. */
+export const urgency = (wanted: number | undefined, own: number): number =>
+  wanted === undefined ? own : Math.min(wanted, own);
 /** A member that is not back after this is down in everybody's eyes, with or without our lock. */
 const HOLD: Millis = 15 * MINUTE;
 
@@ -79,7 +83,7 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
         node: memberKey(desired.namespace, member),
         holder: `MongoDB ${desired.namespace}/${desired.name}`,
         why,
-        priority: Math.min(priority ?? ENGINE_PRIORITY, deps.maintenancePriority ?? ENGINE_PRIORITY),
+        priority: urgency(priority, deps.maintenancePriority ?? ENGINE_PRIORITY),
         mode,
         duration: HOLD,
       })),

@@ -34,6 +34,8 @@ export interface ServerOptions {
   /** What joining agents are told to connect to. */
   readonly publicUrls?: readonly string[];
   readonly masterKeyFile?: string;
+  /** How urgent the control plane's own work is beside people's maintenance tasks; a smaller number is more urgent. */
+  readonly maintenancePriority?: number;
   /** YDB's maintenance service over gRPC; not served without it. */
   readonly maintenance?: Address & { readonly compat: boolean; readonly topology?: string };
   /** Serve the API over TLS with a certificate of the installation's CA. Needed off loopback. */
@@ -90,7 +92,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const storeUrl = options.storeUrl ?? storeUrlOf(dataDir);
   const masterKey = await findMasterKey(options, storeUrl);
+  const { maintenancePriority } = options;
   const controlPlane = await openControlPlane({
+    ...(maintenancePriority === undefined ? {} : { maintenancePriority }),
     storeUrl,
     dataDir,
     masterKey,
