@@ -55,7 +55,8 @@ export const majority: Checker = (stage) => {
     const address = `${target?.address}:${target?.port}`;
     // One that was down takes nobody along; that it has come back this moment could not be known.
     const back = world.timeline.now - (changedAt.get(address) ?? 0) < BACK_AFTER;
-    if (quorum === null || !quorum.healthy.includes(address) || back) return null;
+    const byHand = world.timeline.now - stage.storm.votesChangedAt < BACK_AFTER;
+    if (quorum === null || !quorum.healthy.includes(address) || back || byHand) return null;
     const others = quorum.voters.filter((voter) => voter !== address && !dead(voter));
     if (others.length >= quorum.needed) return null;
     return `it was told that only ${others.length} other voters run, ${quorum.needed} are needed`;
