@@ -8,9 +8,12 @@ import { quiet } from '../channel/testing/facts.ts';
 import type { OperationFacts } from '../clusters/facts.ts';
 import type { HostOperation } from '../engine/ports.ts';
 import { openExecutables } from './executables.ts';
+import { PUBLIC, readJson, writeJson } from './files.ts';
 import { Inventory } from './inventory.ts';
 import { openLayout } from './layout.ts';
+import { OPERATIONS_KEPT } from './limits.ts';
 import { Operations, type OperationsOptions } from './operations.ts';
+import { usedBytes } from './space.ts';
 import { type Scratch, scratch } from './testing/scratch.ts';
 import { owner, spec } from './testing/service.ts';
 
@@ -314,6 +317,67 @@ test('A6.6 STO-04 S4 a volume grows while its disk has room, with what it holds 
   });
   expect(await grow('g4', 6000, 'uid-2')).toMatchObject({ kind: 'failed', code: 'OwnershipConflict' });
   expect(inventory.facts().find((facts) => facts.kind === 'volume')?.sizeBytes).toBe(5000);
+});
+
+test('A6.6 STO-04 what a volume holds and what its disk has free is what it may grow to, to the byte; a disk nobody can read has none', async () => {
+  let free: number | null = 1000;
+  const space = () => (free === null ? null : { totalBytes: 10_000, freeBytes: free });
+  const { carryOut, inventory } = host({ space });
+  const volume = { ...spec().volume, sizeBytes: 10 };
+  const made = resultOf(await carryOut({ kind: 'import', id: 'o1', spec: spec({ volume }) }));
+  const volumeId = made['volumeId'] as string;
+  writeFileSync(join(inventory.dataPath(volumeId), 'data'), 'x'.repeat(100_000));
+  const used = await usedBytes(inventory.dataPath(volumeId));
+  expect(used).toBeGreaterThanOrEqual(100_000);
+  const grow = (id: string, sizeBytes: number): Promise<OperationFacts> =>
+    carryOut({ kind: 'growVolume', id, volumeId, clusterUid: 'uid-1', member: owner().member, sizeBytes });
+  expect(await grow('g1', used + 1001)).toMatchObject({ kind: 'failed', code: 'DiskFull' });
+  expect(resultOf(await grow('g2', used + 1000))).toMatchObject({ volumeBytes: used + 1000 });
+  free = null;
+  expect(await grow('g3', used + 1001)).toMatchObject({ kind: 'failed', code: 'DiskFull' });
+  expect(inventory.volume(volumeId)?.sizeBytes).toBe(used + 1000);
+});
+
+test('A4.6 S10 the journal forgets what began first of what has ended, never what is under way, however the ids are ordered', async () => {
+  const clock = manualClock();
+  const first = host({ clock, stopService: () => new Promise(() => {}) });
+  const made = resultOf(await first.carryOut({ kind: 'import', id: 'zz', spec: spec() }));
+  // One that hangs began before all others.
+  await clock.advance(1);
+  first.operations.start({
+    kind: 'deleteRuntime',
+    id: 'zy',
+    serviceId: made['serviceId'] as string,
+    clusterUid: 'uid-1',
+  });
+  const entry = readJson(first.layout.operation('zz')) as object;
+  const old = (n: number): string => `m-${String(1000 - n)}`;
+  for (let n = 1; n <= OPERATIONS_KEPT + 1; n++) {
+    const operation = {
+      kind: 'deleteVolume',
+      id: old(n),
+      volumeId: 'gone',
+      clusterUid: 'uid-1',
+      member: 'x',
+    };
+    const told = {
+      operation,
+      facts: { kind: 'succeeded', result: {} },
+      startedAt: clock.now() + n,
+      place: null,
+    };
+    writeJson(first.layout.operation(old(n)), { ...entry, ...told }, PUBLIC, 'file');
+  }
+  const { operations } = host({ clock, stopService: () => new Promise(() => {}) });
+  const left = (ids: readonly string[]): readonly string[] => ids.map((id) => operations.facts(id).kind);
+  expect(left(['zz', 'zy', old(1), old(2), old(OPERATIONS_KEPT + 1)])).toEqual([
+    'unknown',
+    'running',
+    'unknown',
+    'succeeded',
+    'succeeded',
+  ]);
+  expect(readdirSync(first.layout.operations)).toHaveLength(OPERATIONS_KEPT + 1);
 });
 
 test('S7 A8.4 what a newer major has answered with is not given to an older one, whoever asks; the same series and a newer one are', async () => {

@@ -17,7 +17,7 @@ import { type Inventory, isId, type ServiceRecord, sameOwner } from './inventory
 import type { Layout } from './layout.ts';
 import { OPERATIONS_KEPT, PORTS_TRIED } from './limits.ts';
 import { listenerOf, portsListened } from './procfs.ts';
-import { readSpace, usedBytes } from './space.ts';
+import { readSpace, type Space, usedBytes } from './space.ts';
 
 interface Entry {
   readonly operation: HostOperation;
@@ -48,6 +48,8 @@ export interface OperationsOptions {
   /** Stops the service's process and forgets the service; resolves when the process is gone. */
   readonly stopService: (serviceId: string) => Promise<void>;
   readonly changed: (id: string, clusterUid: string | null, facts: OperationFacts) => void;
+  /** Of the disk below a path; absent: the real one. */
+  readonly space?: (path: string) => Space | null;
 }
 
 export class Operations {
@@ -297,7 +299,7 @@ export class Operations {
     member,
     sizeBytes,
   }: Extract<HostOperation, { kind: 'growVolume' }>): Promise<Readonly<Record<string, string | number>>> {
-    const { inventory } = this.#options;
+    const { inventory, space = readSpace } = this.#options;
     const record = inventory.volume(volumeId);
     if (!record || record.owner.clusterUid !== clusterUid || record.owner.member !== member)
       throw conflict(`volume ${volumeId} does not belong to ${member} of cluster ${clusterUid}`);
@@ -305,7 +307,7 @@ export class Operations {
     if (before !== null && before >= sizeBytes) return { volumeId, volumeBytes: before };
     const path = inventory.dataPath(volumeId);
     const used = await usedBytes(path);
-    const free = readSpace(path)?.freeBytes ?? 0;
+    const free = space(path)?.freeBytes ?? 0;
     if (used + free < sizeBytes) {
       const has = `the volume of ${member} holds ${formatBytes(used)} and its disk has ${formatBytes(free)} free`;
       throw new BelayError('DiskFull', `${has}: no room for ${formatBytes(sizeBytes)}`, { retry: 'later' });

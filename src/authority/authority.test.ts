@@ -491,3 +491,120 @@ const performed = (reply: TaskReply): readonly string[] =>
   states(reply).filter((s) => s.endsWith('PERFORMED'));
 const asked = (admission: { readonly kind: string }): readonly string[] =>
   admission.kind === 'granted' ? ['granted'] : [];
+
+test('C1.5 S10 a task without an identity is given one, a dry run leaves nothing, and a second of that identity says so', async () => {
+  const { another, store } = stage();
+  const authority = await another();
+  const dry = await authority.create(task('t', ['h0'], { dryRun: true }), undefined);
+  expect([dry.status, states(dry)]).toEqual(['SUCCESS', ['h0 PERFORMED']]);
+  expect([await authority.list(''), (await store.list({ kind: 'MaintenanceTask' })).items]).toEqual([[], []]);
+  await authority.create(task('', ['h0']), undefined);
+  const [uid = ''] = await authority.list('');
+  expect(uid).toMatch(/^m-[0-9a-f]{8}$/);
+  expect(states(await authority.get(uid))).toEqual(['h0 PERFORMED']);
+  expect(await authority.create(task(uid, ['h1']), undefined)).toMatchObject({
+    status: 'BAD_REQUEST',
+    issues: [`Maintenance task already exists: ${uid}`],
+    groups: [],
+    entry: null,
+  });
+  // What is no name of an object gets one, and is found by its own words.
+  await authority.create(task('Fix the Rack!', ['h1']), undefined);
+  const names = (await store.list({ kind: 'MaintenanceTask' })).items.map((o) => o.metadata.name);
+  expect(names.filter((name) => name !== uid)).toEqual([expect.stringMatching(/^task-[0-9a-f-]{36}$/)]);
+  expect(states(await authority.get('Fix the Rack!'))).toEqual(['h1 PENDING']);
+});
+
+test('C3.2 C1.5 what the engine holds or waits for is no task of anybody, and holds no name of a person', async () => {
+  const { another, clock } = stage();
+  const authority = await another();
+  expect((await authority.acquire(member('a-0'))).kind).toBe('granted');
+  expect((await authority.acquire(member('a-1'))).kind).toBe('refused');
+  expect((await authority.acquire(member('b-1', { id: 'other/b-1' }))).kind).toBe('granted');
+  await authority.create(task('t', ['h2'], { mode: 'force' }), undefined);
+  expect(await authority.list('')).toEqual(['t']);
+  expect([...authority.holds('cluster/')].sort()).toEqual(['cluster/a-0', 'cluster/a-1']);
+  expect(authority.holds('other/')).toEqual(['other/b-1']);
+  expect(['default/a-0', 'default/nobody'].map((key) => authority.holderOf(key))).toEqual([null, null]);
+  const held = { task: 't', owner: 'eve', until: clock.now() + 10 * MINUTE };
+  expect(authority.holderOf('default/a-2')).toEqual(held);
+  // Only asked: nothing is held or remembered.
+  expect((await authority.mayTake(member('b-2'))).kind).toBe('refused');
+  expect(authority.holds('cluster/b')).toEqual([]);
+  await authority.release('cluster/a-0');
+  expect(authority.holds('cluster/')).toEqual(['cluster/a-1']);
+});
+
+test('C3.1 C3.2 a wish of another urgency or mode for the same member is another wish at once, and the old one is gone', async () => {
+  const { another, clock } = stage();
+  const authority = await another();
+  await authority.create(task('t', ['h0']), undefined);
+  const rows = async () => {
+    const views = await authority.hosts();
+    return views.flatMap((h) => h.waiting.map((w) => `${h.host} ${w.task} ${w.priority}`));
+  };
+  await authority.acquire(member('a-1', { priority: 5 }));
+  expect(await rows()).toEqual(['h1 MongoDB default/a: restart 5']);
+  await authority.acquire(member('a-1', { priority: -5 }));
+  expect(await rows()).toEqual(['h1 MongoDB default/a: restart -5']);
+  await authority.acquire(member('a-2', { id: 'cluster/a-1', priority: -5 }));
+  expect(await rows()).toEqual(['h2 MongoDB default/a: restart -5']);
+  // A mode that asks for less is judged as such, not as the wish was before.
+  const weak = member('b-2', { id: 'cluster/b', mode: 'weak', priority: -5 });
+  expect((await authority.acquire({ ...weak, mode: 'strong' })).kind).toBe('refused');
+  await authority.drop('t');
+  await clock.advance(SETTLED);
+  expect((await authority.acquire(weak)).kind).toBe('granted');
+});
+
+test('C1.6 the order in which tasks were made survives, whatever they are called and however the store pages them', async () => {
+  const { another, store, clock } = stage();
+  const paged = new Proxy(store, {
+    get: (target, name) => {
+      if (name === 'list') return (query: object) => target.list({ ...query, limit: 1 } as never);
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const first = await another();
+  // Two of the same moment, and one that is later though its name comes first.
+  await first.create(task('z', ['h0']), undefined);
+  await first.create(task('y', ['h1']), undefined);
+  await clock.advance(1);
+  await first.create(task('a', ['h2']), undefined);
+  const told = await first.list('');
+  expect(told).toEqual(['z', 'y', 'a']);
+  await first.close();
+  const second = await another(paged);
+  expect(await second.list('')).toEqual(told);
+  const key = { kind: 'MaintenanceTask', namespace: 'default', name: 'y' };
+  expect((await second.drop('y')).status).toBe('SUCCESS');
+  expect(await store.get(key)).toBeNull();
+});
+
+test('C1.5 S10 a document nobody has decided on is found by the identity it names, and one that was refused says why for this generation', async () => {
+  const { another, store, clock } = stage();
+  const authority = await another();
+  const groups = (host: string) => [{ actions: [{ type: 'lock', scope: { host }, duration: '5m' }] }];
+  const spec = { mode: 'strong', priority: 0, owner: 'eve', reason: '', maxInFlight: 0 };
+  const key = { kind: 'MaintenanceTask', namespace: 'default' };
+  await store.create({ ...key, name: 'other', spec: { ...spec, uid: 'not this', groups: groups('h1') } });
+  await store.create({ ...key, name: 'doc', spec: { ...spec, uid: 'mine', groups: groups('h0') } });
+  expect(states(await authority.refresh('mine'))).toEqual([expect.stringMatching(/^h0 /)]);
+  expect((await authority.get('doc')).status).toBe('BAD_REQUEST');
+  await store.create({ ...key, name: 'hopeless', spec: { ...spec, groups: groups('x') } });
+  await clock.advance(1);
+  expect((await store.get({ ...key, name: 'hopeless' }))?.status).toEqual({
+    observedGeneration: 1,
+    phase: 'Failed',
+    message: 'there is no host x',
+    conditions: [],
+    warnings: [],
+    actions: [],
+  });
+  // It stays, and says so after a restart too.
+  await authority.close();
+  await another();
+  await clock.advance(MINUTE);
+  expect((await store.get({ ...key, name: 'hopeless' }))?.status).toMatchObject({ phase: 'Failed' });
+});

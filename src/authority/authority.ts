@@ -32,6 +32,7 @@ import {
   type Refusal,
   refreshTask,
   releaseMember,
+  sameAsk,
   specDocument,
   type TaskOptions,
   type TaskReply,
@@ -257,7 +258,7 @@ export class Authority {
   async acquire(ask: MemberAsk): Promise<Admission> {
     return this.#transact((desk, now) => {
       const known = desk.task(`hold:${ask.id}`);
-      const fresh = known !== undefined && known.refreshedAt + WISH_REFRESH > now;
+      const fresh = known !== undefined && sameAsk(known, ask) && known.refreshedAt + WISH_REFRESH > now;
       if (fresh) {
         const tried = admitMember(desk, ask, now, { dry: true });
         if (tried.kind === 'refused') return tried;

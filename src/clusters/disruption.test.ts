@@ -105,3 +105,29 @@ test('C2.5 C3.2 a router that leaves asks for itself; one that never served, or 
   expect(askedBy(withMember(leaving, router, { activated: null }))).toEqual([]);
   expect(askedBy(leaving, { deleting: { keepVolumes: false } })).toEqual([]);
 });
+
+test('A14.2 S2 while the members of a cluster stop their grants are kept beside those of who restarts; before the first stops only these', () => {
+  const set = new Play(desired());
+  const asleep = desired({ suspend: true });
+  const restarting = withMember(set.state, 'orders-2', { stage: 'reloading' });
+  expect(underWay(restarting, asleep)).toEqual(['orders-2']);
+  const grown = startStep(restarting, { kind: 'growVolume', member: 'orders-0', sizeBytes: 1 }, 'g1', 0);
+  expect(underWay(grown, asleep)).toEqual(['orders-2']);
+  const stopping = startStep(grown, { kind: 'deleteRuntime', member: 'orders-1' }, 'd1', 0);
+  expect(new Set(underWay(stopping, asleep))).toEqual(new Set(['orders-0', 'orders-1', 'orders-2']));
+  // Also once those who stop are known by nothing else.
+  const restarts = withMember(stopping, 'orders-2', { activated: null });
+  expect(new Set(underWay(restarts, asleep))).toEqual(new Set(['orders-0', 'orders-1', 'orders-2']));
+  // One that leaves, and serves nobody any more, is kept for nobody.
+  expect(underWay(withMember(stopping, 'orders-2', { stage: 'removing' }), asleep)).toEqual([
+    'orders-0',
+    'orders-1',
+  ]);
+  const [first] = disruptionsOf(
+    { kind: 'deleteRuntime', member: 'orders-1' },
+    set.state,
+    set.reading(),
+    asleep,
+  );
+  expect(first).toMatchObject({ member: 'orders-0', why: 'is suspended', mode: 'force' });
+});

@@ -1,10 +1,18 @@
 import { expect, test } from 'vitest';
+import type { ConfigMember, ReplSetConfig } from './facts.ts';
 import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
+import { withMember } from './state.ts';
 import type { DesiredMember, Observed } from './types.ts';
+
+/** The set's configuration with one row changed. */
+const withRow = ({ config }: Play, index: number, change: Partial<ConfigMember>): ReplSetConfig => ({
+  ...config,
+  members: config.members.map((row) => (row._id === index ? { ...row, ...change } : row)),
+});
 
 /** The reading of a moment at which a member still runs with what it had before. */
 function stillAsBefore(o: Observed, name: string): Observed {
@@ -92,4 +100,75 @@ test('S2 A8.1 one whose upgrade is taken back is under way until its process, wh
   const upgrade = { kind: 'upgrade', member: 'orders-2', version: '8.0.29-13' } as const;
   expect(guard(upgrade, ending, play.desired, state, play.now + 1)?.reason).toBe('OperationPending');
   expect(play.pass()).toBe('upgrade orders-2');
+});
+
+test('S3 A6.4 a primary that leaves and has a successor hands over at once; without one those who stay are let in and get their votes first', () => {
+  const leader = (members: number, ofSpec: number): Play => {
+    const play = new Play(desired({}, members));
+    play.states = play.states.map((_, i) => (i === members - 1 ? 'PRIMARY' : 'SECONDARY'));
+    play.desired = desired({ generation: 2 }, ofSpec);
+    return play;
+  };
+  const settings = leader(3, 2);
+  settings.config = withRow(settings, 0, { tags: { old: 'yes' } });
+  expect(settings.pass()).toBe('stepDown orders-2');
+
+  const promoted = leader(3, 2);
+  for (const index of [0, 1]) {
+    promoted.config = withRow(promoted, index, { votes: 0, priority: 0 });
+    promoted.state = withMember(promoted.state, `orders-${index}`, { stage: 'syncing', caughtUpSince: 0 });
+  }
+  expect(promoted.pass()).toBe('orders-0 gets its vote: votes 1 → 2, majority 1 → 2');
+
+  const joined = leader(2, 1);
+  joined.config = { ...joined.config, members: joined.config.members.filter((row) => row._id !== 0) };
+  joined.state = withMember(joined.state, 'orders-0', { stage: 'healthy' });
+  expect(joined.pass()).toBe('orders-0 join without vote and priority');
+});
+
+test('L3 S3 a primary that leaves and has nobody to take over says so, and who holds up a change is named', () => {
+  const play = new Play(desired());
+  play.states = ['SECONDARY', 'SECONDARY', 'PRIMARY'];
+  for (const index of [0, 1]) play.config = withRow(play, index, { priority: 0 });
+  const member = { ...(desired().members[0] as DesiredMember), priority: 0 };
+  play.desired = desired({ members: [member, member], generation: 2 });
+  const state = advance(play.state, play.desired, play.reading(), 1);
+  const [wait] = plan(play.reading(), play.desired, state, 1).waits.filter((w) => /primary/.test(w.detail));
+  expect(wait?.detail).toBe('orders-2 is primary and leaves; no caught-up member could take over');
+
+  const sick = new Play(desired({}, 4));
+  sick.states = ['PRIMARY', 'RECOVERING', 'RECOVERING', 'SECONDARY'];
+  const fewer = desired({ generation: 2 }, 3);
+  const learnt = advance(sick.state, fewer, sick.reading(), 1);
+  expect(plan(sick.reading(), fewer, learnt, 1).waits.map((w) => w.detail)).toContain(
+    "the set's members are not changed while orders-1, orders-2 cannot be counted on",
+  );
+});
+
+test('L1 S3 a primary that is to lead no more hands over while others still copy, where somebody could take over', () => {
+  const play = new Play(desired());
+  play.config = withRow(play, 2, { votes: 0, priority: 0 });
+  play.state = withMember(play.state, 'orders-2', { stage: 'syncing' });
+  play.states = ['PRIMARY', 'SECONDARY', 'STARTUP2'];
+  const [first, ...rest] = desired().members as [DesiredMember, DesiredMember, DesiredMember];
+  play.desired = desired({ members: [{ ...first, priority: 0 }, ...rest], generation: 2 });
+  expect(play.pass()).toBe('stepDown orders-0');
+});
+
+test('A6.3 S1 a vote is given only to one that was seen caught up before, and is well now', () => {
+  const gets = (caughtUpSince: number | null, state: 'SECONDARY' | 'RECOVERING'): boolean => {
+    const play = new Play(desired());
+    play.config = withRow(play, 2, { votes: 0, priority: 0 });
+    play.states = ['PRIMARY', 'SECONDARY', state];
+    const record = withMember(play.state, 'orders-2', { stage: 'syncing', caughtUpSince });
+    // As it was when the record was read: nothing is learnt in between.
+    const { act } = plan(play.reading(), play.desired, record, 5000);
+    return act?.detail.includes('orders-2 gets its vote') === true;
+  };
+  expect([gets(1000, 'SECONDARY'), gets(null, 'SECONDARY'), gets(5000, 'SECONDARY')]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  expect(gets(1000, 'RECOVERING')).toBe(false);
 });

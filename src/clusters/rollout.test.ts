@@ -223,9 +223,14 @@ test('S7 skipping a major and going down across majors are refused', () => {
   const skip = new Play(desired({ version: '6.0.29-23' }));
   skip.desired = desired({ version: '8.0.32-14' });
   expect(skip.pass()).toBe('blocked VersionStep');
+  const fixes = (set: Play) => plan(set.reading(), set.desired, set.state, set.now).blocks.map((b) => b.fix);
+  expect(fixes(skip)).toContain('go one major at a time, upwards; put spec.version back meanwhile');
   const down = new Play(desired({ version: '8.0.32-14' }));
   down.desired = desired({ version: '7.0.43-23' });
   expect(down.pass()).toBe('blocked VersionStep');
+  expect(fixes(down)).toContain(
+    'set spec.version to 8.0.32-14 again: no older binary opens data that 8.0 has run on',
+  );
   const patch = new Play(desired({ version: '8.0.32-14' }));
   patch.desired = desired({ version: '8.0.29-13' });
   expect(patch.toTheEnd().at(-1)).toBe('converged');

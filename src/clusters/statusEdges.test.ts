@@ -34,6 +34,47 @@ test('A8.1 A7.4 a version is told while all members run it, and none while they 
   expect(told(set, withDatabase('orders-2', { binaryVersion: '8.0.29-13' }))).not.toHaveProperty('version');
 });
 
+test('A8.4 A8.5 A7.4 a sharded cluster has a feature compatibility version while all its sets have it; a set without a primary has the one it was known to have', () => {
+  const want = sharded();
+  const hosts = ['db1', 'db2', 'db3'].map((name) =>
+    host(name, { executables: { mongod: ['8.0.32-14'], mongos: ['8.0.32-14'] } }),
+  );
+  const { state, observed: o } = foresee(observed({ hosts }), want, initialState(want), 0);
+  const shown = (of: (member: string) => object, record = state): unknown => {
+    const seen = o.members.reduce((reading, { name }) => withDatabase(name, of(name))(reading), o);
+    const decided = plan(seen, want, record, 0);
+    const is = status({
+      observed: seen,
+      desired: want,
+      state: record,
+      plan: decided,
+      now: 0,
+      warnings: [],
+      before: null,
+    });
+    return [is.featureCompatibilityVersion, is.replicaSets.map((r) => r.featureCompatibilityVersion)];
+  };
+  const fcv = (of: Readonly<Record<string, string>>) => (name: string) =>
+    name.includes('mongos') ? {} : { featureCompatibilityVersion: of[name.slice(0, -2)] ?? '8.0' };
+  expect(shown(fcv({}))).toEqual(['8.0', ['8.0', '8.0', '8.0']]);
+  // The routers speak the lowest: none is told, and each set says its own.
+  for (const name of state.replicaSets.map((r) => r.name)) {
+    const own = state.replicaSets.map((r) => (r.name === name ? '7.0' : '8.0'));
+    expect(shown(fcv({ [name]: '7.0' })), name).toEqual([undefined, own]);
+  }
+  const leaderless = (name: string) =>
+    name.startsWith('events-s1') ? { state: 'SECONDARY', featureCompatibilityVersion: null } : fcv({})(name);
+  const known = (version?: string): State => ({
+    ...state,
+    replicaSets: state.replicaSets.map(({ fcv: _, ...r }) =>
+      r.name === 'events-s1' && version !== undefined ? { ...r, fcv: version } : r,
+    ),
+  });
+  expect(shown(leaderless, known('8.0'))).toEqual(['8.0', ['8.0', '8.0', undefined]]);
+  expect(shown(leaderless, known('7.0'))).toEqual([undefined, ['8.0', '8.0', undefined]]);
+  expect(shown(leaderless, known())).toEqual([undefined, ['8.0', '8.0', undefined]]);
+});
+
 test('A14.2 S15 a cluster is Ready no more once its suspension is asked for, and Suspended no more once it is to wake', () => {
   const set = new Play(desired());
   expect(told(set).phase).toBe('Ready');

@@ -6,15 +6,15 @@ import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { applyOutcome, cancelStep, memberOf, startStep } from './state.ts';
-import type { ActivatedSnapshot, Observed, State } from './types.ts';
+import type { ActivatedSnapshot, Desired, Observed, State } from './types.ts';
 
 const CONFIG = { operationProfiling: { slowOpThresholdMs: 50 } };
 const UNKNOWN = { kind: 'unknown', code: 'Timeout', message: 'no answer' } as const;
 
 /** The first step of a change of configuration is on its way. */
-function begun() {
-  const play = new Play(desired());
-  const wanted = desired({ mongodConfig: CONFIG, generation: 2 });
+function begun(change: Partial<Desired> = {}) {
+  const play = new Play(desired(change));
+  const wanted = desired({ ...change, mongodConfig: CONFIG, generation: 2 });
   const state = advance(play.state, wanted, play.reading(), 1000);
   const step = plan(play.reading(), wanted, state, 1000).act?.steps[0];
   if (step?.kind !== 'reload') throw new Error('no reload');
@@ -99,6 +99,41 @@ test('S15 STK-11 before a set is initiated too: who may have taken another confi
   expect(publishes(state)).not.toContain('publish orders-2');
   expect(publishes(sent)).toEqual(['publish orders-2']);
   expect(publishes(cancelStep(sent, step, 's1'))).not.toContain('publish orders-2');
+});
+
+test('S2 A9.1 one that did not take what nobody wants any more is not restarted where it takes certificates online; where it cannot, or is down, it is', () => {
+  const back = desired({ generation: 3 });
+  const next = (play: Play, state: State) =>
+    plan(play.reading(), back, advance(state, back, play.reading(), 20_000), 20_000).act?.steps[0];
+  const up = begun();
+  expect(next(up.play, up.sent)).toMatchObject({ kind: 'rotateCertificate', member: up.step.member });
+  const down = begun();
+  down.play.down.add(2);
+  expect(next(down.play, down.sent)).toMatchObject({ kind: 'reload', member: down.step.member });
+  // Its server takes certificates only by a restart.
+  const plain = begun();
+  const retry = {
+    action: 'rotateCertificate',
+    failures: 1,
+    code: 'CertificateNotTaken',
+    message: 'no',
+    nextTryAt: 0,
+  };
+  const refused = { ...plain.sent, retries: [{ ...retry, member: plain.step.member }] };
+  expect(next(plain.play, refused)).toMatchObject({ kind: 'reload', member: plain.step.member });
+  // Of one that nobody reports nothing is done.
+  const away = begun();
+  away.play.lose('db3');
+  expect(next(away.play, away.sent)).toBeUndefined();
+});
+
+test('A8.1 S2 one whose answer is open and that is to have another binary gets that', () => {
+  const { play, sent, step } = begun({ version: '8.0.29-13' });
+  const newer = desired({ generation: 3 });
+  const later = advance(sent, newer, play.reading(), 20_000);
+  expect(plan(play.reading(), newer, later, 20_000).act?.steps).toMatchObject([
+    { kind: 'upgrade', member: step.member, version: newer.version },
+  ]);
 });
 
 /** Its agent says that it has what it was sent. */

@@ -89,7 +89,8 @@ export function admitMember(
   return admissionOf(desk, ask, answer, now);
 }
 
-const sameAsk = (entry: Entry, ask: MemberAsk): boolean =>
+/** Whether a wish that is known already is this one, in all that decides on it. */
+export const sameAsk = (entry: Entry, ask: MemberAsk): boolean =>
   entry.priority === ask.priority &&
   entry.mode === ask.mode &&
   entry.pending.every(({ action }) => action.scope.kind === 'node' && action.scope.node === ask.node);

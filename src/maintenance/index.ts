@@ -19,6 +19,7 @@ export {
   type MemberAsk,
   memberKey,
   releaseMember,
+  sameAsk,
 } from './admit.ts';
 export type { Answer, RequestInput } from './answers.ts';
 export { BETTER, type Compat, ORIGINAL } from './compat.ts';

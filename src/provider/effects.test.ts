@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { BelayError } from '../base/error.ts';
 import type { Step } from '../clusters/index.ts';
-import type { Platform, StoredObject } from '../engine/ports.ts';
+import type { ObjectKey, Platform, StoredObject } from '../engine/ports.ts';
 import { admitted, clusterKey, create, replicaSet } from './testing/rig.ts';
 import { placed, refused, scene } from './testing/steps.ts';
 
@@ -163,5 +163,20 @@ describe('suspension by an operation', () => {
     await create(s.store, 'MongoDB', 'orders', replicaSet());
     await expect(s.run(asleep)).rejects.toMatchObject({ code: 'NotFound' });
     expect((await spec(s))?.spec).toEqual(admitted('MongoDB', 'orders', replicaSet()));
+  });
+
+  test('S9 a change that comes between its look and its writing wins, and is not turned back', async () => {
+    const s = await scene();
+    const members = { spec: { ...(s.object.spec as object), members: 5 } };
+    const look = s.store.get.bind(s.store);
+    const overtaken = async (key: ObjectKey) => {
+      const seen = await look(key);
+      Object.assign(s.store, { get: look });
+      await s.store.update(key, members);
+      return seen;
+    };
+    Object.assign(s.store, { get: overtaken });
+    await expect(s.run(asleep)).rejects.toMatchObject({ code: 'Conflict' });
+    expect((await spec(s))?.spec).toMatchObject({ suspend: false, members: 5 });
   });
 });

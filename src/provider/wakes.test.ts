@@ -1,6 +1,8 @@
 /** Which events wake which cluster: without them a change would wait for the next look, half a minute away. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { SECOND } from '../base/units.ts';
+import { MINUTE, SECOND } from '../base/units.ts';
+import type { MemberState, State } from '../clusters/index.ts';
+import type { Store } from '../engine/ports.ts';
 import {
   appUser,
   clusterKey,
@@ -71,4 +73,36 @@ test('L4 a host wakes the clusters it carries, and those that look for a place; 
   await create(rig.store, 'MongoDB', 'invoices', replicaSet({ placement: { hosts: ['db9'] } }));
   await rig.clock.advance(2 * SECOND);
   expect(await passes(() => rig.fleet.connect('spare', true))).toBeGreaterThan(0);
+});
+
+/** The store with a member that was replaced in its clusters' records, and whose volume is left on this host. */
+const withLeft = (host: string): Store => {
+  const loadState = async (uid: string) => {
+    const row = await rig.store.loadState(uid);
+    const state = row?.value as State | undefined;
+    if (state === undefined || state.members.length === 0) return row;
+    const left = { ...(state.members[0] as MemberState), name: 'orders-9', index: 9, host, serviceId: null };
+    return {
+      ...row,
+      value: { ...state, retired: [{ ...left, stage: 'removing', port: 27099, volumeId: 'v-9' }] },
+    };
+  };
+  const get = (store: Store, name: keyof Store) => {
+    const own = store[name];
+    return name === 'loadState' ? loadState : typeof own === 'function' ? own.bind(store) : own;
+  };
+  return new Proxy(rig.store, { get } as ProxyHandler<Store>);
+};
+
+test('L4 A13.3 a host that comes back wakes the cluster that left a replaced member there, until nothing of it is left', async () => {
+  await control.close();
+  rig.fleet.connect('spare', false);
+  control = await rig.start('two', withLeft('spare'));
+  await rig.clock.advance(MINUTE);
+  const warnings = async () => (await statusOf(rig.store, 'orders'))?.warnings.join();
+  expect(await warnings()).toContain('orders-9 is out of the set; what is left of it on host spare');
+  expect(await passes(() => rig.fleet.connect('spare', true))).toBeGreaterThan(0);
+  await rig.clock.advance(MINUTE);
+  expect(await warnings()).toBe('');
+  expect(await passes(() => rig.fleet.connect('spare', true))).toBe(0);
 });

@@ -94,6 +94,30 @@ test('an operation cannot be changed, is dry-run without a trace, and another ki
   expect((await call('POST', OPERATIONS, { body: elsewhere })).body.code).toBe('Malformed');
 });
 
+test('A13.1 L3 a plan of an operation says what holds the operation up, and what its steps wait for', async () => {
+  const { call, clock, fleet } = await running();
+  const planned = async () => {
+    const { body } = await call('POST', `${OPERATIONS}?dryRun=plan`, { as: 'viewer', body: restart() });
+    const waits = body.waits.map((w: { on: string; detail: string }) => `${w.on}: ${w.detail}`);
+    return { waits, steps: body.steps.length > 0, converges: body.converges };
+  };
+  expect(await planned()).toEqual({ waits: [], steps: true, converges: true });
+  fleet.connect('db3', false);
+  await clock.advance(5 * SECOND);
+  const away = [
+    'AgentNotConnected: nothing is known of orders-2: no agent on host db3 reports it',
+    'WouldLoseMajority: restart of orders-1 waits for orders-2: healthy voters 2 of 3, majority 2',
+  ];
+  expect(await planned()).toEqual({ waits: away, steps: true, converges: true });
+  await call('PATCH', ORDERS, { body: { spec: { paused: true } }, type: 'application/merge-patch+json' });
+  await clock.advance(5 * SECOND);
+  expect(await planned()).toEqual({
+    waits: ['OperationInProgress: the cluster is paused'],
+    steps: false,
+    converges: false,
+  });
+});
+
 test('A13.1 cancelled before it began nothing is done; cancelling what has ended is refused with how it ended', async () => {
   const { call, clock, fleet } = await running({ paused: false });
   await call('PATCH', ORDERS, {

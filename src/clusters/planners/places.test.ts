@@ -2,8 +2,10 @@
 import { expect, test } from 'vitest';
 import type { OwnerMarker, ServiceFacts } from '../facts.ts';
 import { desired, host, observed } from '../fixtures.ts';
+import { guard } from '../guard.ts';
+import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
-import { initialState } from '../state.ts';
+import { applyOutcome, initialState, memberOf, startStep, withMember } from '../state.ts';
 import type { Desired, Observed, ObservedHost, State } from '../types.ts';
 
 const want = desired({}, 2);
@@ -33,6 +35,51 @@ const service = (change: Partial<ServiceFacts> = {}): ServiceFacts => ({
   dataPath: null,
   sizeBytes: null,
   ...change,
+});
+
+/** A record whose imports were begun at these places, and of which the platform knows nothing any more. */
+function forgotten(spec: Desired, places: Readonly<Record<string, string>>): State {
+  const begun = Object.entries(places).reduce(
+    (record, [member, name]) => {
+      const placement = { host: name, address: name, port: 27017, portFixed: false };
+      return startStep(record, { kind: 'import', member, placement }, `i-${member}`, 0);
+    },
+    { ...initialState(spec), credentialsReady: true } as State,
+  );
+  const operations = Object.fromEntries(begun.pending.map((p) => [p.stepId, { kind: 'unknown' as const }]));
+  return advance(begun, spec, observed({ operations }), 1000);
+}
+
+test('A4.6 A3.4 S10 what a forgotten import made on another host than the one chosen is found there, with its address and port; nothing is made twice', () => {
+  const record = forgotten(want, { 'orders-0': 'db1', 'orders-1': 'db2' });
+  expect(record.pending).toEqual([]);
+  const volume = service({ id: 'v-1', kind: 'volume', host: 'db3', port: null });
+  const reading = observed({ services: [volume, service({ host: 'db3', port: 27020 })] });
+  const step = plan(reading, want, record, 1000).act?.steps[0];
+  const placement = { host: 'db3', address: 'db3', port: 27020, portFixed: true };
+  expect(step).toEqual({ kind: 'adopt', member: 'orders-0', serviceId: 's-1', volumeId: 'v-1', placement });
+  if (step === undefined) throw new Error('it is taken over');
+  expect(guard(step, reading, want, record, 1000)).toBeNull();
+  // Where it was before, as after a suspension, is not where it was found.
+  const moved = withMember(record, 'orders-0', { host: 'db1' });
+  expect(plan(reading, want, moved, 1000).act?.steps[0]).toEqual(step);
+  const known = applyOutcome(
+    startStep(record, step, 'a', 1000),
+    step,
+    'a',
+    { kind: 'done', result: {} },
+    1000,
+  );
+  expect(memberOf(known, 'orders-0')).toMatchObject({
+    stage: 'imported',
+    host: 'db3',
+    address: 'db3',
+    port: 27020,
+    serviceId: 's-1',
+    volumeId: 'v-1',
+  });
+  const next = plan(reading, want, advance(known, want, reading, 2000), 2000).act?.steps ?? [];
+  expect(next.filter((s) => s.kind === 'import')).toMatchObject([{ member: 'orders-1' }]);
 });
 
 test('A4.3 A4.5 S4 a service of ours is taken over for the member its marker names, and for no other', () => {
