@@ -15,6 +15,7 @@ import {
   type CompleteReply,
   completeActions,
   createTask,
+  currentTask,
   Desk,
   type DeskOptions,
   dropTask,
@@ -166,9 +167,11 @@ export class Authority {
   }
 
   get(uid: string): Promise<TaskReply> {
-    return this.#transact((desk, now) => getTask(desk, uid, now)).then((reply) =>
-      this.#orUndecided(uid, reply),
-    );
+    return this.#transact((desk, now) => {
+      const entry = desk.task(uid);
+      const handing = entry !== undefined && waitsForHandOver(entry) && isHandingOver(desk, entry, now);
+      return handing ? getTask(desk, uid, now) : currentTask(desk, uid, now);
+    }).then((reply) => this.#orUndecided(uid, reply));
   }
 
   /** One that is not known may be a document nobody has decided on yet: whoever made it got no answer. */

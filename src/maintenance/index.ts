@@ -32,6 +32,7 @@ export * from './limits.ts';
 export { entryName } from './locks.ts';
 export * from './managed.ts';
 export { askByOf } from './patience.ts';
+export { forceHelps } from './reasons.ts';
 export { resolve } from './resolve.ts';
 export * from './tasks.ts';
 export * from './topology.ts';

@@ -5,7 +5,8 @@ import { Desk } from './desk.ts';
 import { entryOf, specDocument, statusDocument } from './documents.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
-import { completeActions, createTask, refreshTask, type TaskSpec } from './tasks.ts';
+import { forceHelps } from './reasons.ts';
+import { completeActions, createTask, currentTask, refreshTask, type TaskSpec } from './tasks.ts';
 import type { Action } from './types.ts';
 
 const MINUTE = 60_000;
@@ -162,5 +163,25 @@ test('C1.6 a task that was forgotten still is after a restart, and documents of 
   expect([routine(again, 10 * MINUTE - 1), routine(again, 10 * MINUTE)]).toEqual([
     'HigherPriorityPending',
     'granted',
+  ]);
+});
+
+test('C1.2 whoever looks at a task is told what stands in the way now, and that nothing does any more', () => {
+  const desk = deskOf();
+  createTask(desk, task('other', ['h0'], { owner: 'bob' }), 0);
+  createTask(desk, task('t', ['h0', 'h1']), 0);
+  const look = (now: number): unknown => {
+    const { groups, retryAfter } = currentTask(desk, 't', now);
+    return [...groups.flat().map((a) => a.reason), retryAfter];
+  };
+  expect(look(MINUTE)).toEqual(['Locked', 'WouldLoseMajority', 30 * MINUTE]);
+  desk.drop(desk.task('other')?.id ?? '');
+  const before = JSON.stringify(desk.book());
+  expect(look(2 * MINUTE)).toEqual(['AskAgain', 'WouldLoseMajority', 2 * MINUTE]);
+  expect(JSON.stringify(desk.book())).toBe(before);
+  expect([forceHelps('WouldLoseMajority'), forceHelps('Announced'), forceHelps('NodeUnknown')]).toEqual([
+    true,
+    false,
+    false,
   ]);
 });

@@ -31,6 +31,7 @@ const REASONS = [
   'Disabled',
   'Evicting',
   'WaitsForWindow',
+  'AskAgain',
 ] as const;
 export type ReasonCode = (typeof REASONS)[number];
 
@@ -48,6 +49,28 @@ const FINAL: ReadonlySet<string> = new Set<ReasonCode>([
 
 /** Whether an action that is refused with this reason waits in vain. */
 export const isFinal = (reason: ReasonCode): boolean => FINAL.has(reason);
+
+/** What only availability stands against: force does not look at it. Locks, outages and what is not known it waits for too. */
+const AVAILABILITY: ReadonlySet<string> = new Set<ReasonCode>([
+  'TooManyUnavailableVDisks',
+  'TooManyUnavailableStateStorageRings',
+  'DisabledNodesLimitReached',
+  'TenantDisabledNodesLimitReached',
+  'SysTabletsNodeLimitReached',
+  'RouterLimitReached',
+  'WouldLoseMajority',
+  'TooManyUnavailableMembers',
+  'WriteConcernUnsatisfiable',
+  'NoElectableMember',
+  'LastCopy',
+  'OnlyMember',
+  'TooManyOnOneHost',
+  'ConfigServersUnavailable',
+  'NoParity',
+]);
+
+/** Whether the mode `force` would not be refused for this reason. */
+export const forceHelps = (reason: ReasonCode): boolean => AVAILABILITY.has(reason);
 
 const KNOWN: ReadonlySet<string> = new Set(REASONS);
 

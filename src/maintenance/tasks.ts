@@ -9,6 +9,7 @@ import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Desk } from './desk.ts';
 import { MAX_ACTIONS, MAX_DESCRIPTION_LENGTH, MAX_HOST_LENGTH, MAX_UID_LENGTH } from './limits.ts';
 import { resolve } from './resolve.ts';
+import { refuse } from './rules/look.ts';
 import type { Action, Code, Entry, Mode, Pending, Permission, ReasonCode, Refusal } from './types.ts';
 
 /** YDB's status of an operation; REST maps it to codes of errors. */
@@ -215,6 +216,23 @@ export function refreshTask(desk: Desk, uid: string, now: Millis): TaskReply {
 export function getTask(desk: Desk, uid: string, now: Millis): TaskReply {
   desk.expire(now);
   return viewOf(desk, uid);
+}
+
+/** How a task stands, with what stands in the way now and not when it was last tried; nothing is changed. */
+export function currentTask(desk: Desk, uid: string, now: Millis): TaskReply {
+  desk.expire(now);
+  const entry = desk.task(uid);
+  // The original tells what it noted when it last tried.
+  if (entry === undefined || entry.pending.length === 0 || entry.compat === true) return viewOf(desk, uid);
+  const answer = desk.check(entry.id, now, { dry: true });
+  if (answer.code === 'ERROR_TEMP') return viewOf(desk, uid);
+  const refusals = new Map(answer.pending.map((p) => [`${p.at}`, p.refusal]));
+  const free = refuse('DISALLOW_TEMP', 'AskAgain', 'nothing stands in the way any more', [], now);
+  const pending = entry.pending.map((p) => ({ ...p, refusal: refusals.get(`${p.at}`) ?? null }));
+  const told = pending.map((p) => (refusals.has(`${p.at}`) ? p : { ...p, refusal: free }));
+  const views = [...byId(entry.held).map(performedView), ...told.map(pendingView)];
+  const retryAfter = answer.granted.length > 0 ? now : answer.retryAt;
+  return { ...base(entry, grouped(views, entry.partial)), retryAfter };
 }
 
 /** Identities of all tasks, or of one owner's, in the order they were made. */

@@ -8,6 +8,7 @@ import {
   actionDocument,
   askByOf,
   DEFAULT_DURATION,
+  forceHelps,
   type TaskReply,
   type TaskSpec,
   taskSpecOf,
@@ -135,9 +136,13 @@ function actionJson(
     deadline: iso(view.deadline),
     retryAfter: iso(view.refusal?.retryAt ?? null),
     blockers: view.refusal?.by ?? [],
+    forceHelps: view.refusal !== null && waitsForOthers(view.details) && forceHelps(view.refusal.reason),
     ...(scope.host === undefined ? {} : { members: members(scope.host) }),
   };
 }
+
+/** What the same request takes is no reason to go without the rules: it waits for its turn. */
+const waitsForOthers = (message: string): boolean => !message.includes('taken by this request too');
 
 export const nodeJson = ({ node, state, holders }: NodeView): Json => ({
   key: node.key,

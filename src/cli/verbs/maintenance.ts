@@ -26,6 +26,8 @@ export interface ActionRow {
   readonly message: string;
   readonly deadline: string | null;
   readonly retryAfter: string | null;
+  /** Whether the mode force would get it. */
+  readonly forceHelps?: boolean;
   readonly members?: readonly string[];
 }
 export interface TaskRow {
@@ -164,7 +166,7 @@ export async function explain(context: Context, wanted: Wanted): Promise<void> {
   });
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText(task, format));
-  else context.terminal.out(actionLines(task, true).join('\n'));
+  else context.terminal.out(actionLines(task, true, context.now()).join('\n'));
   if (waiting(task).length > 0) throw new Exit(EXIT.refused);
 }
 
@@ -294,7 +296,7 @@ async function print(context: Context, task: TaskRow): Promise<void> {
   context.terminal.out(
     [
       `task ${task.name}   ${what}, ${how}`,
-      ...actionLines(task, false),
+      ...actionLines(task, false, context.now()),
       ...(task.stale ? [staleText(task)] : []),
     ].join('\n'),
   );
@@ -309,7 +311,7 @@ export function nameOf({ scope }: ActionRow): string {
 }
 
 /** Lines for every action: what is on it, until when it is held, or what it waits for and when to ask again. */
-function actionLines(task: TaskRow, dry: boolean): readonly string[] {
+function actionLines(task: TaskRow, dry: boolean, now: number): readonly string[] {
   const actions = task.groups.flat();
   const width = Math.max(3, ...actions.map((a) => nameOf(a).length));
   const indent = ' '.repeat(width + 5);
@@ -317,26 +319,26 @@ function actionLines(task: TaskRow, dry: boolean): readonly string[] {
     const start = `  ${nameOf(a).padEnd(width)}   `;
     const [first, ...rest] = [
       ...(a.members?.length ? [a.members.join(', ')] : []),
-      ...stateLines(task, a, dry),
+      ...stateLines(task, a, dry, now),
     ];
     return [`${start}${first}`, ...rest.map((line) => `${indent}${line}`)];
   });
 }
 
-function stateLines(task: TaskRow, a: ActionRow, dry: boolean): readonly string[] {
+function stateLines(task: TaskRow, a: ActionRow, dry: boolean, now: number): readonly string[] {
   if (a.state === 'pending')
-    return [a.message === '' ? 'waits for its turn' : `waits: ${a.message}`, whenText(task, a)];
+    return [a.message === '' ? 'waits for its turn' : `waits: ${a.message}`, whenText(task, a, now)];
   if (dry) return ['would be granted'];
   return [a.deadline === null ? 'granted' : `granted until ${a.deadline} as ${a.id}`];
 }
 
-function whenText(task: TaskRow, action: ActionRow): string {
+function whenText(task: TaskRow, action: ActionRow, now: number): string {
   if (action.reason === HANDS_OVER) return 'granted as soon as that is done';
   const at = action.retryAfter ?? task.retryAfter;
   const other =
-    task.mode === 'force' || action.reason === 'Locked'
-      ? ''
-      : ', or: --mode force (availability is not looked at)';
+    task.mode !== 'force' && action.forceHelps ? ', or: --mode force (availability is not looked at)' : '';
+  if (at !== null && Date.parse(at) <= now)
+    return `ask again now: belay maintenance refresh ${task.name}${other}`;
   return at === null ? `ask again when that has changed${other}` : `ask again at ${at}${other}`;
 }
 
