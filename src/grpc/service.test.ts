@@ -12,6 +12,7 @@ import { file_discovery as discovery } from './gen/discovery_pb.js';
 import { file_issue as issue } from './gen/issue_pb.js';
 import {
   ActionState_ActionReason,
+  ActionState_ActionStatus,
   AvailabilityMode,
   file_maintenance as maintenance,
 } from './gen/maintenance_pb.js';
@@ -288,6 +289,42 @@ test('C6.2 C1.2 C5.5 an action over max_inflight says what it waits for; compat:
   };
   expect(await told(BETTER)).toEqual(['GENERIC', 'waits for its turn: the task holds at most 1 at a time']);
   expect(await told(ORIGINAL)).toEqual(['UNSPECIFIED', '']);
+});
+
+test('C6.2 whoAmI tells who may manage and who may only look', async () => {
+  const stage = await stageOf(new World({ nodes: 8 }));
+  const told = await Promise.all(
+    ['eve', 'viewer'].map(async (user) => {
+      const { result } = await stage.client(user).whoAmI();
+      return [
+        result.user,
+        result.isAdministrationAllowed,
+        result.isMonitoringAllowed,
+        result.isViewerAllowed,
+      ];
+    }),
+  );
+  expect(told).toEqual([
+    ['eve', true, true, true],
+    ['viewer', false, false, true],
+  ]);
+});
+
+test('C6.2 an action of no kind is called unknown', async () => {
+  const client = (await stageOf(new World({ nodes: 8 }))).client('eve');
+  const { status, issues } = await client.create({ ...request('t'), actionGroups: [{ actions: [{}] }] });
+  expect([status, issues]).toEqual(['BAD_REQUEST', ['Unknown action']]);
+});
+
+test('C6.2 the field whose number is a guess is read and never sent', async () => {
+  const client = (await stageOf(new World({ nodes: 8 }))).client('eve');
+  const { result } = await client.create({
+    ...request('t', 1, 2),
+    taskOptions: { taskUid: 't', availabilityMode: AvailabilityMode.FORCE, maxInflightActions: 1 },
+  });
+  const states = result.actionGroupStates.map((group) => group.actionStates[0]?.status);
+  expect(states).toEqual([ActionState_ActionStatus.PERFORMED, ActionState_ActionStatus.PENDING]);
+  expect((await client.get('t')).result.taskOptions?.maxInflightActions).toBe(0);
 });
 
 test('C6.2 a task on a thousand groups comes back whole', async () => {

@@ -235,8 +235,16 @@ export const discoveryService = (deps: ServiceDeps): UntypedServiceImplementatio
     'viewer',
     () => packed(WhoAmIResultSchema, {}),
     async (call, caller) => {
-      const groups = call.request.includeGroups ? [caller.role] : [];
-      return outcome('SUCCESS', [], packed(WhoAmIResultSchema, { user: caller.name, groups }));
+      const manages = caller.role !== 'viewer';
+      const me = {
+        user: caller.name,
+        groups: call.request.includeGroups ? [caller.role] : [],
+        isAdministrationAllowed: manages,
+        isMonitoringAllowed: manages,
+        isViewerAllowed: true,
+        isDatabaseAllowed: true,
+      };
+      return outcome('SUCCESS', [], packed(WhoAmIResultSchema, me));
     },
   ),
 });

@@ -81,7 +81,9 @@ export function taskOf(request: CreateMaintenanceTaskRequest, owner: string, num
 }
 
 function actionOf({ action }: ActionMessage, numbers: Numbers): Action {
-  const scope = scopeOf(action.value?.scope, numbers);
+  // Nothing, or something of a newer version.
+  if (action.case === undefined) throw new BadAction('Unknown action');
+  const scope = scopeOf(action.value.scope, numbers);
   switch (action.case) {
     case 'lockAction': {
       const { duration } = action.value;
@@ -91,8 +93,6 @@ function actionOf({ action }: ActionMessage, numbers: Numbers): Action {
       return { type: 'drain', scope, duration: null };
     case 'cordonAction':
       return { type: 'cordon', scope, duration: null };
-    default:
-      throw new BadAction('Unknown action');
   }
 }
 
@@ -196,7 +196,7 @@ export function optionsOf(
     description: entry.description,
     availabilityMode: MODE_NUMBERS[entry.mode],
     priority: entry.priority,
-    maxInflightActions: entry.maxInFlight,
+    // Not how many at a time: the number of that field is a guess, and may mean something else to who reads it.
   };
 }
 

@@ -73,6 +73,28 @@ export declare type WhoAmIResult = Message<"Ydb.Discovery.WhoAmIResult"> & {
    * @generated from field: repeated string groups = 2;
    */
   groups: string[];
+
+  /**
+   * Each contains the next.
+   *
+   * @generated from field: bool is_administration_allowed = 3;
+   */
+  isAdministrationAllowed: boolean;
+
+  /**
+   * @generated from field: bool is_monitoring_allowed = 4;
+   */
+  isMonitoringAllowed: boolean;
+
+  /**
+   * @generated from field: bool is_viewer_allowed = 5;
+   */
+  isViewerAllowed: boolean;
+
+  /**
+   * @generated from field: bool is_database_allowed = 6;
+   */
+  isDatabaseAllowed: boolean;
 };
 
 /**

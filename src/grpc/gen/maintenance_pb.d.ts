@@ -184,7 +184,7 @@ export declare type MaintenanceTaskOptions = Message<"Ydb.Maintenance.Maintenanc
   priority: number;
 
   /**
-   * 0: no limit. The number of this field was seen nowhere; ydbops does not send it.
+   * 0: no limit. The number of this field was seen nowhere: it is read and never sent. ydbops does not send it.
    *
    * @generated from field: uint32 max_inflight_actions = 6;
    */
