@@ -176,7 +176,13 @@ export class Authority {
 
   /** One that is not known may be a document nobody has decided on yet: whoever made it got no answer. */
   async #orUndecided(uid: string, reply: TaskReply): Promise<TaskReply> {
-    const object = reply.entry === null ? await this.#ledger.undecided(uid) : null;
+    if (reply.entry !== null) return reply;
+    const object = await this.#ledger.undecided(uid);
+    const refused = object === null ? await this.#ledger.refused(uid) : null;
+    if (refused !== null) {
+      const why = (refused.status as { readonly message?: string }).message ?? '';
+      return { ...reply, issues: [`Maintenance task ${uid} was refused: ${why}`] };
+    }
     if (object === null) return reply;
     return (await this.adopt(object)) ?? this.#transact((desk, now) => getTask(desk, uid, now));
   }
@@ -190,7 +196,8 @@ export class Authority {
 
   async drop(uid: string, options: TaskOptions = {}): Promise<TaskReply> {
     const reply = await this.#transact((desk, now) => dropTask(desk, uid, now, options));
-    const object = reply.status === 'SUCCESS' ? null : await this.#ledger.undecided(uid);
+    if (reply.status === 'SUCCESS') return reply;
+    const object = (await this.#ledger.undecided(uid)) ?? (await this.#ledger.refused(uid));
     if (object === null) return reply;
     await this.#ledger.remove(taskKey(object.metadata.name));
     return { ...reply, status: 'SUCCESS', issues: [] };
@@ -229,6 +236,11 @@ export class Authority {
       this.#disabled = disabled;
       return undefined;
     }, true);
+  }
+
+  /** Whether new grants are switched off. */
+  isDisabled(): Promise<boolean> {
+    return this.#transact(() => this.#disabled);
   }
 
   /** Topology a task's nodes belong to, by their keys; undefined: managed databases. */

@@ -118,6 +118,14 @@ export class Ledger {
     return (await this.#tasks()).find(isIt) ?? null;
   }
 
+  /** A document of this identity that was refused for good; null: there is none. */
+  async refused(uid: string): Promise<StoredObject | null> {
+    const isIt = ({ metadata, spec, status }: StoredObject): boolean =>
+      (status as TaskState | null)?.phase === 'Failed' &&
+      ((spec as TaskDocument).uid ?? metadata.name) === uid;
+    return (await this.#tasks()).find(isIt) ?? null;
+  }
+
   /** Writes a decision. `StateConflict`: somebody else decided meanwhile, nothing was written. */
   async commit(
     book: Book,

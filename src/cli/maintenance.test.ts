@@ -150,6 +150,72 @@ test('C6.1 run stops at a command that fails, says which, and gives the rest bac
   expect([on.code, on.out]).toEqual([1, '2 of 3 done, failed: y2 (exit 3)\n']);
 });
 
+test('C6.1 members are of the namespace the verb is about; problems name the options that were given', async () => {
+  const other = await cli.belay(['maintenance', 'create', '--node', 'orders-0', '-n', 'other']);
+  expect([other.code, other.err]).toEqual([4, expect.stringContaining('there is no node other/orders-0')]);
+  const twice = await cli.belay(['maintenance', 'explain', '--hosts', 'y1,y1', '--hosts', 'y1']);
+  expect([twice.code, twice.err]).toEqual([0, 'y1 is named more than once and is taken once\n']);
+  const create = ['maintenance', 'create', '--host', 'y1,y2', '--node', '1', '--topology'];
+  const bad = await cli.belay([...create, 'ydb', '--duration', 'long']);
+  expect(bad.code).toBe(4);
+  expect(bad.err.match(/--duration {2}must be a duration/g)).toHaveLength(1);
+  expect((await cli.belay([...create, 'ydb'])).err).toContain('--node  node ydb/1 is on host y1, which');
+  expect((await cli.belay([...create, 'nope'])).err).toContain('--topology  there is no topology nope');
+});
+
+test('C6.4 nodes of what is not known is an error; what is gone still has its events', async () => {
+  const { belay } = cli;
+  const unknown = await belay(['maintenance', 'nodes', '--cluster', 'nosuch']);
+  expect([unknown.code, unknown.out]).toEqual([1, '']);
+  expect(unknown.err).toContain('nothing is known of a topology or database nosuch');
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 't']);
+  const until = (await belay(['get', 'maintenancetasks'])).out;
+  expect(until).toMatch(
+    /^NAME +OWNER +MODE +GRANTED +UNTIL +PHASE +AGE\nt +the admin +strong +1\/1 +\S+Z +Ready /,
+  );
+  expect((await belay(['get', 'maintenancetask', 't', '-o', 'yaml'])).out).toContain('duration: 30m\n');
+  await belay(['maintenance', 'drop', 't']);
+  const events = await belay(['events', 'maintenancetask', 't']);
+  expect([events.code, events.out]).toEqual([0, expect.stringContaining('MaintenanceCompleted')]);
+  expect((await belay(['events', 'maintenancetask', 'never'])).code).toBe(1);
+});
+
+test('C1.5 complete with nothing held names the way out; the switch is a verb, and doctor tells of it', async () => {
+  const { belay } = cli;
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 't']);
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'u']);
+  const none = await belay(['maintenance', 'complete', 'u']);
+  expect([none.code, none.err]).toEqual([
+    4,
+    'error Invalid: task u holds nothing, so there is nothing to give back\nfix: to want nothing any more: belay maintenance drop u\n',
+  ]);
+  expect((await belay(['maintenance', 'switch', 'off'])).out).toBe(
+    'nothing new is granted; what is held stays held\n',
+  );
+  expect((await belay(['maintenance', 'create', '--host', 'y3'])).err).toContain(
+    'belay maintenance switch on',
+  );
+  expect((await belay(['doctor'])).out).toContain('fix: belay maintenance switch on');
+  expect((await belay(['maintenance', 'switch', 'on'])).code).toBe(0);
+  expect((await belay(['maintenance', 'create', '--host', 'y3'])).code).toBe(0);
+  expect((await belay(['doctor'])).out).not.toContain('belay maintenance switch on');
+  expect((await belay(['maintenance', 'switch', 'maybe'])).code).toBe(2);
+});
+
+test('help shows durations as people write them', async () => {
+  for (const verb of [
+    ['maintenance', 'create'],
+    ['maintenance', 'run'],
+    ['wait'],
+    ['delete'],
+    ['host', 'token'],
+  ]) {
+    const { out } = await cli.belay([...verb, '--help']);
+    expect([verb, out]).toEqual([verb, expect.stringMatching(/default: "?\d+[smh]"?\)/)]);
+    expect(out).not.toMatch(/default: \d{4}/);
+  }
+});
+
 test('C6.4 what is in maintenance is described as that, and as no fault', async () => {
   const { describeText } = await import('./verbs/describe.ts');
   const member = (name: string, health: string) => ({

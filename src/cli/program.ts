@@ -4,7 +4,16 @@ import { BelayError } from '../base/error.ts';
 import { type GlobalOptions, makeContext, OUTPUTS } from './context.ts';
 import { type Io, realIo } from './io.ts';
 import { operationVerbs } from './operationVerbs.ts';
-import { collect, examples, flag, type MakeVerb, type Options, parseTimeout, text } from './verbKit.ts';
+import {
+  collect,
+  examples,
+  flag,
+  type MakeVerb,
+  type Options,
+  parseTimeout,
+  text,
+  timeOption,
+} from './verbKit.ts';
 import type { Wanted } from './verbs/maintenance.ts';
 
 function parseCount(text: string): number {
@@ -167,7 +176,7 @@ function lookVerbs(program: Command, verb: MakeVerb): void {
         '--for <condition>',
         'Ready, condition=NAME[=False], phase=NAME or delete; an operation: its state (default: Succeeded)',
       )
-      .option('--timeout <duration>', 'how long', parseTimeout, 120_000),
+      .addOption(timeOption('--timeout <duration>', 'how long', '2m')),
     'belay wait mongodb orders --for Ready --timeout 5m',
     'belay wait mongodb orders --for delete',
     'belay wait operation orders-restart-x7k2 --timeout 10m',
@@ -235,7 +244,7 @@ function changeVerbs(program: Command, verb: MakeVerb): void {
       .option('--keep-volumes', 'remove runtimes only; data and credentials stay')
       .option('-y, --yes', 'do not ask')
       .option('--no-wait', 'do not wait until it is gone')
-      .option('--timeout <duration>', 'how long to wait', parseTimeout, 300_000),
+      .addOption(timeOption('--timeout <duration>', 'how long to wait', '5m')),
     'belay delete mongodb orders --keep-volumes',
     'belay delete -f orders.yaml --yes',
   );
@@ -303,7 +312,7 @@ function maintenanceVerbs(program: Command, verb: MakeVerb): void {
       .option('--together', 'all of them or none')
       .option('--in-flight <number>', 'most of them at a time', parseCount)
       .option('--wait', 'ask again until everything is granted')
-      .option('--timeout <duration>', 'how long --wait waits', parseTimeout, 3_600_000),
+      .addOption(timeOption('--timeout <duration>', 'how long --wait waits', '1h')),
     'belay maintenance create --host db6 --mode strong --duration 30m --reason "kernel update"',
   );
   verb(parent, 'list', 'tasks that hold or wait for something', async (c, o) =>
@@ -342,6 +351,12 @@ function maintenanceVerbs(program: Command, verb: MakeVerb): void {
   )
     .option('--together', 'all of them or none')
     .addHelpText('after', '\nExit codes: 0 all would be granted, 4 something would wait.');
+  verb(
+    parent,
+    'switch <on|off>',
+    'grant nothing new for a while, or go on granting',
+    async (c, _, [to = '']) => (await verbs()).switchGrants(c, to),
+  );
   runVerb(parent, verb);
 }
 
@@ -364,7 +379,7 @@ function runVerb(parent: Command, verb: MakeVerb): void {
     )
       .option('--all-hosts', 'every host there is')
       .option('--in-flight <number>', 'most hosts at a time', parseCount, 1)
-      .option('--settle <duration>', 'how long to wait after the command before looking', parseTimeout, 5_000)
+      .addOption(timeOption('--settle <duration>', 'how long to wait after the command before looking', '5s'))
       .option('--keep-going', 'go on with others when the command fails'),
     'belay maintenance run --all-hosts --in-flight 1 -- ssh {host} sudo reboot',
   );
@@ -376,7 +391,7 @@ function accessVerbs(program: Command, verb: MakeVerb, io: Io): void {
   const host = program.command('host').description('machines');
   verb(host, 'token [name]', 'a one-time token for an agent to join with', async (c, o, [name]) =>
     (await import('./verbs/tokens.ts')).hostToken(c, name, o['ttl'] as number),
-  ).option('--ttl <duration>', 'how long it is good for', parseTimeout, 3_600_000);
+  ).addOption(timeOption('--ttl <duration>', 'how long it is good for', '1h'));
   const token = program.command('token').description('API tokens');
   verb(token, 'create <name>', 'a new API token', async (c, o, [name = '']) =>
     (await import('./verbs/tokens.ts')).createToken(

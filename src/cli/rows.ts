@@ -103,6 +103,13 @@ const progress = (o: ApiObject): string => {
   return progressPercent === undefined ? '–' : `${Math.round(progressPercent)} %`;
 };
 
+interface TaskStatus {
+  readonly owner?: string;
+  readonly actions?: readonly { readonly state: string; readonly deadline?: string }[];
+}
+const actionsOf = (o: ApiObject) => (o.status as TaskStatus | undefined)?.actions ?? [];
+const heldOf = (o: ApiObject) => actionsOf(o).filter((a) => a.state !== 'pending');
+
 const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
   MongoDB: [
     name,
@@ -150,6 +157,25 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     { title: 'BY', wide: true, value: (o) => dash(statusOf(o).requestedBy) },
     { title: 'SINCE', value: (o, now) => age(statusOf(o).startedAt ?? o.metadata.creationTimestamp, now) },
     { title: 'MESSAGE', value: (o) => dash(statusOf(o).message) },
+  ],
+  MaintenanceTask: [
+    name,
+    { title: 'OWNER', value: (o) => dash((o.status as TaskStatus | undefined)?.owner ?? o.spec['owner']) },
+    { title: 'MODE', value: (o) => dash(o.spec['mode']) },
+    { title: 'GRANTED', value: (o) => `${heldOf(o).length}/${actionsOf(o).length}` },
+    {
+      title: 'UNTIL',
+      value: (o) =>
+        dash(
+          heldOf(o)
+            .map((a) => a.deadline)
+            .sort()
+            .at(-1),
+        ),
+    },
+    phase,
+    { title: 'REASON', wide: true, value: (o) => dash(o.spec['reason']) },
+    ageColumn,
   ],
   Secret: [
     name,

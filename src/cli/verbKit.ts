@@ -1,5 +1,5 @@
 /** What the definitions of verbs are made of. */
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Context } from './context.ts';
 
 /** Options of a verb with those given before it. */
@@ -19,6 +19,10 @@ export function parseTimeout(text: string): number {
   if (millis > 2 ** 31 - 1) throw new InvalidArgumentError('At most 24 days.');
   return millis;
 }
+
+/** An option that takes a duration, with a default that help shows as people write it. */
+export const timeOption = (flags: string, description: string, byDefault: string): Option =>
+  new Option(flags, description).argParser(parseTimeout).default(parseTimeout(byDefault), byDefault);
 
 /** For options that may be given several times. */
 export const collect = (value: string, previous: string[]): string[] => [...previous, value];

@@ -1,6 +1,7 @@
 /** Between the desk's entries and MaintenanceTask objects: an object's spec and status hold everything an entry is. */
-import type { Millis } from '../base/units.ts';
+import { HOUR, MINUTE, type Millis, SECOND } from '../base/units.ts';
 import { DEFAULT_NAMESPACE, type MaintenanceTask, parseDuration } from '../model/index.ts';
+import { DEFAULT_DURATION } from './limits.ts';
 import { askByOf } from './patience.ts';
 import { isFinal, isReason } from './reasons.ts';
 import type { TaskSpec } from './tasks.ts';
@@ -58,9 +59,26 @@ export function actionDocument(action: Action, topology: string | undefined): Ac
   return {
     type,
     scope: scopeDocument(scope, topology),
-    duration: duration === null ? '5m' : `${Math.max(0, duration)}ms`,
+    duration: durationWords(duration ?? DEFAULT_DURATION),
   };
 }
+
+/** As people write it: `1h30m`, `90s`. */
+function durationWords(duration: Millis): string {
+  let rest = Math.max(0, duration);
+  const parts = UNITS.map(([unit, name]) => {
+    const count = Math.floor(rest / unit);
+    rest -= count * unit;
+    return count === 0 ? '' : `${count}${name}`;
+  });
+  return parts.join('') || '0s';
+}
+const UNITS = [
+  [HOUR, 'h'],
+  [MINUTE, 'm'],
+  [SECOND, 's'],
+  [1, 'ms'],
+] as const;
 
 function scopeDocument(scope: Scope, topology: string | undefined): ActionDocument['scope'] {
   if (scope.kind === 'host') return { host: scope.host };

@@ -60,6 +60,43 @@ test('C6.1 a task is asked for, looked at, refreshed, completed and dropped over
   expect((await api.call('GET', `${TASKS}/kernel`)).body).toMatchObject({ status: 404, code: 'NotFound' });
 });
 
+test('C1.5 what is named twice, and a topology that is not there, are refused with their fields', async () => {
+  await put();
+  const problems = async (body: unknown) => (await api.call('POST', TASKS, { body })).body.errors;
+  expect(await problems({ hosts: ['y1', 'y2', 'y1'], nodes: ['2', '3', '3'], topology: 'ydb' })).toEqual([
+    { path: 'hosts.2', message: 'host y1 is named twice' },
+    { path: 'nodes.0', message: 'node ydb/2 is on host y2, which is asked for as well' },
+    { path: 'nodes.2', message: 'node ydb/3 is named twice' },
+  ]);
+  expect(await problems({ hosts: ['y1'], topology: 'nope' })).toEqual([
+    { path: 'topology', message: 'there is no topology nope' },
+  ]);
+  const groups = [{ actions: [{ scope: { host: 'db9' } }] }];
+  expect(await problems({ topology: 'ydb', groups })).toEqual([
+    { path: 'groups.0.actions.0.scope', message: 'host db9 carries nothing of topology ydb' },
+  ]);
+  expect((await api.call('GET', TASKS)).body.items).toEqual([]);
+});
+
+test('C1.5 a document that can never be granted is warned of, shown as refused, and can be dropped', async () => {
+  await put();
+  const document = {
+    apiVersion: 'belay.dev/v1',
+    kind: 'MaintenanceTask',
+    metadata: { name: 'doc' },
+    spec: { groups: [{ actions: [{ scope: { host: 'nowhere' } }] }] },
+  };
+  const applied = await api.call('POST', '/api/v1/apply', { body: document });
+  expect(applied.text).toContain('can never be granted as things are: there is no host nowhere');
+  await api.clock.advance(60_000);
+  expect((await api.call('GET', `${TASKS}/doc`)).body).toMatchObject({
+    code: 'Invalid',
+    detail: 'Maintenance task doc was refused: there is no host nowhere',
+  });
+  expect((await api.call('DELETE', `${TASKS}/doc`)).status).toBe(204);
+  expect((await api.call('GET', `${TASKS}/doc`)).status).toBe(404);
+});
+
 test('C1.3 C6.1 what is held is held longer, and what waits is given up, over REST', async () => {
   await put();
   const body = { name: 't', hosts: ['y1', 'y2'], duration: '10m' };

@@ -5,6 +5,7 @@ import { BelayError } from '../base/error.ts';
 import { ORIGINAL, type TaskReply } from '../maintenance/index.ts';
 import { parseDuration, type TopologyHealth, topologyHealthSchema } from '../model/index.ts';
 import type { ApiDeps } from './deps.ts';
+import { refuseUnfit } from './maintenanceRequest.ts';
 import {
   COMPLETE,
   EXTEND,
@@ -51,6 +52,7 @@ function taskRoutes(deps: ApiDeps): readonly Route[] {
   const make = async (call: Call, dryRun: boolean): Promise<Json> => {
     const request = call.body as TaskRequest;
     const spec = taskFrom(request, call.identity?.name ?? '', dryRun);
+    await refuseUnfit(deps.maintenance, request, spec);
     const options = request.compat === true ? { compat: ORIGINAL } : {};
     const reply = await deps.maintenance.create(spec, request.topology, options);
     throwUnlessDone(reply.status, reply.issues);
@@ -217,6 +219,11 @@ async function complete(maintenance: Authority, call: Call): Promise<Json> {
   if (foreign.length > 0)
     throw new BelayError('NotFound', `task ${uid} holds no action ${foreign.join(', ')}`, { retry: 'never' });
   const wanted = all ? held.flatMap((view) => view.id ?? []) : [...(ids ?? []), ...onHosts];
+  if (wanted.length === 0)
+    throw new BelayError('Invalid', `task ${uid} holds nothing, so there is nothing to give back`, {
+      retry: 'never',
+      fix: `to want nothing any more: belay maintenance drop ${uid}`,
+    });
   const done = await maintenance.complete([...new Set(wanted)]);
   throwUnlessDone(done.status, done.issues);
   const left = await maintenance.get(uid);
@@ -263,6 +270,14 @@ function lookRoutes(deps: ApiDeps): readonly Route[] {
         const nodes = await deps.maintenance.nodes(call.query['cluster']);
         return { items: nodes.map(nodeJson) };
       },
+    },
+    {
+      ...base,
+      path: '/api/v1/maintenance/switch',
+      id: 'readMaintenanceSwitch',
+      summary: 'Whether new grants are switched off',
+      answers: { 200: { description: 'As it is' } },
+      handle: async () => ({ disabled: await deps.maintenance.isDisabled() }),
     },
     {
       ...base,

@@ -174,7 +174,7 @@ export function throwUnlessDone(status: TaskReply['status'], issues: readonly st
   const message = issues.join('; ') || status;
   if (status === 'UNAVAILABLE')
     throw new BelayError('MaintenanceDisabled', message, {
-      fix: 'ask again later, or have an admin switch it on again',
+      fix: 'ask again later, or have an admin switch them on: belay maintenance switch on',
     });
   if (/not found|Unknown permission/.test(message))
     throw new BelayError('NotFound', message, {

@@ -2,11 +2,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BelayError } from '../base/error.ts';
 import type { ObjectChange, ObjectKey, StoredObject } from '../engine/ports.ts';
-import { findKind, type MongoDBSpec, type Warning } from '../model/index.ts';
+import { findKind, type MaintenanceTask, type MongoDBSpec, type Warning } from '../model/index.ts';
 import { KEPT_ANNOTATION } from '../provider/names.ts';
 import { type Admitted, admit, keyOf, withNamespace } from './admission.ts';
 import type { ApiDeps } from './deps.ts';
 import { diskWarnings } from './disks.ts';
+import { hopelessWarnings } from './maintenanceRequest.ts';
 import { refuseNameClash } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
 import { othersOf } from './others.ts';
@@ -114,9 +115,18 @@ async function applyOver(
   checkConditions(admitted, current, conditions);
   if (admitted.key.kind === 'MongoDB')
     await refuseNameClash(deps.store, { ...admitted.key, spec: admitted.spec });
-  if (conditions.dryRun) return withDisks(deps, admitted, current, tried(admitted, current));
+  // Before it is stored: afterwards its name is taken by itself.
+  const hopeless =
+    admitted.key.kind === 'MaintenanceTask' && current === null
+      ? await hopelessWarnings(deps.maintenance, admitted.key.name, admitted.spec as MaintenanceTask['spec'])
+      : [];
+  const told = (applied: Applied): Applied => {
+    const all = withDisks(deps, admitted, current, applied);
+    return hopeless.length === 0 ? all : { ...all, warnings: [...all.warnings, ...hopeless] };
+  };
+  if (conditions.dryRun) return told(tried(admitted, current));
   try {
-    return withDisks(deps, admitted, current, await write(deps, admitted, current));
+    return told(await write(deps, admitted, current));
   } catch (error) {
     const code = error instanceof BelayError ? error.code : '';
     throw ['Conflict', 'AlreadyExists', 'NotFound'].includes(code)

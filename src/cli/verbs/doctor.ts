@@ -127,6 +127,14 @@ async function server(context: Context): Promise<readonly Finding[]> {
         message: 'no host has joined, so nothing can be placed',
         fix: 'let one join: belay host token NAME   or run this machine: belay up',
       });
+    const { disabled } = await context.client.get<{ disabled: boolean }>('/api/v1/maintenance/switch');
+    if (disabled)
+      findings.push({
+        level: 'warning',
+        about: 'maintenance',
+        message: 'nothing new is granted: neither to people nor to our own restarts',
+        fix: 'belay maintenance switch on',
+      });
     for (const h of away)
       findings.push({
         level: 'problem',

@@ -1,5 +1,5 @@
 import { BelayError } from '../../base/error.ts';
-import { type ApiList, type ApiObject, objectPath } from '../client.ts';
+import { type ApiList, type ApiObject, listAll, objectPath } from '../client.ts';
 import { type Context, placeOf, structured, targetOf } from '../context.ts';
 import { asText, table, type Widths } from '../output.ts';
 import { rowsOf } from '../rows.ts';
@@ -20,7 +20,7 @@ export async function events(
   const path = await pathOf(context, words, options);
   const wide = output === 'wide';
   if (!options.watch) {
-    const { items } = await client.get<ApiList>(path, { limit: String(options.limit) });
+    const items = await itemsOf(context, path, words, options.limit);
     const format = structured(context);
     if (format !== null) terminal.out(await asText(items, format));
     else if (output === 'name') for (const item of items) terminal.out(nameOf(item));
@@ -47,6 +47,28 @@ export async function events(
     } else if (structured(context) !== null) terminal.out(JSON.stringify(event.object));
     else if (waiting !== null) waiting.push(event.object);
     else terminal.out(table(null, rows([event.object]).rows, { widths }));
+  }
+}
+
+/** What is gone, a task that has ended for one, leaves its events. */
+async function itemsOf(
+  { client, namespace }: Context,
+  path: string,
+  words: readonly string[],
+  limit: number,
+): Promise<readonly ApiObject[]> {
+  try {
+    return (await client.get<ApiList>(path, { limit: String(limit) })).items;
+  } catch (failure) {
+    if (!(failure instanceof BelayError) || failure.code !== 'NotFound' || words.length === 0) throw failure;
+    const { kind, name } = await targetOf(words);
+    const all = await listAll(client, objectPath('events', kind.namespaced ? namespace : 'default'));
+    const about = all.filter(({ spec }) => {
+      const regarding = spec['regarding'] as { kind?: string; name?: string } | undefined;
+      return regarding?.kind === kind.kind && regarding.name === name;
+    });
+    if (about.length === 0) throw failure;
+    return about.slice(-limit);
   }
 }
 

@@ -93,7 +93,7 @@ const TASKS = '/api/v1/maintenance/tasks';
 export const taskPath = (name: string): string => `${TASKS}/${encodeURIComponent(name)}`;
 
 /** The body of a request; `Usage` when it names nothing. Members are of the namespace the verb is about. */
-export function bodyOf(context: Context, wanted: Wanted): object {
+function bodyOf(context: Context, wanted: Wanted): object {
   const { hosts, nodes, topology, name, ...rest } = wanted;
   if (hosts.length + nodes.length === 0)
     throw new BelayError('Usage', 'which hosts or nodes?', {
@@ -112,6 +112,37 @@ export function bodyOf(context: Context, wanted: Wanted): object {
   };
 }
 
+/** The answer to a request; problems are told of the options that were given. */
+export async function ask(context: Context, path: string, wanted: Wanted): Promise<TaskRow> {
+  const body = bodyOf(context, wanted);
+  try {
+    return await context.client.request<TaskRow>('POST', path, { body });
+  } catch (failure) {
+    if (!(failure instanceof BelayError) || failure.problems.length === 0) throw failure;
+    const told = new Map(
+      failure.problems.map(({ path: at, message }) => {
+        const [field, name = at] = OPTION_OF.find(([pattern]) => pattern.test(at)) ?? [];
+        const option = field === undefined ? at : at.replace(field, name);
+        return [`${option} ${message}`, { path: option, message }] as const;
+      }),
+    );
+    const { code, message, retry, fix } = failure;
+    throw new BelayError(code, message, {
+      retry,
+      ...(fix === undefined ? {} : { fix }),
+      problems: [...told.values()],
+    });
+  }
+}
+
+/** What people gave where the API names a field. */
+const OPTION_OF: readonly (readonly [RegExp, string])[] = [
+  [/^(groups\.\d+\.actions\.\d+\.)?duration$/, '--duration'],
+  [/^hosts(\.\d+)?$/, '--host'],
+  [/^nodes(\.\d+)?$/, '--node'],
+  [/^(topology|priority|reason|name|mode)$/, '--$1'],
+];
+
 /** Each name once, with a remark about what was said twice. */
 function once(context: Context, names: readonly string[]): readonly string[] {
   const twice = new Set(names.filter((name, i) => names.indexOf(name) !== i));
@@ -122,7 +153,7 @@ function once(context: Context, names: readonly string[]): readonly string[] {
 
 /** `create`: asks, and with `waitMillis` asks again until everything is granted. */
 export async function create(context: Context, wanted: Wanted, waitMillis: number | null): Promise<void> {
-  let task = await context.client.request<TaskRow>('POST', TASKS, { body: bodyOf(context, wanted) });
+  let task = await ask(context, TASKS, wanted);
   const until = context.now() + (waitMillis ?? 0);
   const stop = context.io.interrupted;
   const patience = new Patience(context);
@@ -161,9 +192,7 @@ function leave(context: Context, task: TaskRow): never {
 
 /** `explain`: what would be granted and what stands in the way; nothing changes. Ends with 4 when something would wait. */
 export async function explain(context: Context, wanted: Wanted): Promise<void> {
-  const task = await context.client.request<TaskRow>('POST', '/api/v1/maintenance/explain', {
-    body: bodyOf(context, wanted),
-  });
+  const task = await ask(context, '/api/v1/maintenance/explain', wanted);
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText(task, format));
   else context.terminal.out(actionLines(task, true, context.now()).join('\n'));
@@ -241,9 +270,7 @@ export async function drop(context: Context, name: string): Promise<void> {
 /** `nodes`: every node, or with `byHost` every host with holders, waiting tasks and warnings. */
 export async function nodes(context: Context, cluster: string | undefined, byHost: boolean): Promise<void> {
   if (byHost) return hosts(context);
-  const { items } = await context.client.get<{ items: readonly NodeRow[] }>('/api/v1/maintenance/nodes', {
-    cluster,
-  });
+  const items = await nodesOf(context, cluster);
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(items, format));
   if (context.output === 'name') return items.forEach((n) => void context.terminal.out(n.name));
@@ -257,6 +284,34 @@ export async function nodes(context: Context, cluster: string | undefined, byHos
     holdersText(n.holders),
   ]);
   context.terminal.out(table(['HOST', 'NODE', 'CLUSTER', 'ROLE', 'STATE', 'VERSION', 'HELD BY'], rows));
+}
+
+/** `NotFound` when nothing is known of the topology or database; a database without namespace is of the verb's own. */
+async function nodesOf(context: Context, cluster: string | undefined): Promise<readonly NodeRow[]> {
+  const names =
+    cluster === undefined || cluster.includes('/') ? [cluster] : [cluster, `${context.namespace}/${cluster}`];
+  for (const name of names) {
+    const path = '/api/v1/maintenance/nodes';
+    const { items } = await context.client.get<{ items: readonly NodeRow[] }>(path, { cluster: name });
+    if (items.length > 0 || cluster === undefined) return items;
+  }
+  throw new BelayError('NotFound', `nothing is known of a topology or database ${cluster}`, {
+    retry: 'never',
+    fix: 'see what there is: belay maintenance nodes',
+  });
+}
+
+/** `switch`: whether anything new is granted; what is held stays held. */
+export async function switchGrants(context: Context, to: string): Promise<void> {
+  if (to !== 'on' && to !== 'off')
+    throw new BelayError('Usage', `${to} is neither on nor off`, {
+      retry: 'never',
+      fix: 'write belay maintenance switch on   or   belay maintenance switch off',
+    });
+  await context.client.request('PUT', '/api/v1/maintenance/switch', { body: { disabled: to === 'off' } });
+  context.terminal.out(
+    to === 'on' ? 'hosts and nodes are granted again' : 'nothing new is granted; what is held stays held',
+  );
 }
 
 async function hosts(context: Context): Promise<void> {

@@ -10,7 +10,7 @@ import { EXIT, Exit } from '../exit.ts';
 import { makePainter } from '../progress.ts';
 import {
   type ActionRow,
-  bodyOf,
+  ask,
   type HostRow,
   type NodeRow,
   nameOf,
@@ -40,9 +40,7 @@ const LOOK_AT_CLOCK: Millis = 30 * SECOND;
 export async function run(context: Context, asked: Wanted, options: RunOptions): Promise<void> {
   checkCommand(options.command, options.allHosts || asked.hosts.length > 0);
   const hosts = options.allHosts ? (await hostsOf(context)).map((h) => h.host) : asked.hosts;
-  const task = await context.client.request<TaskRow>('POST', '/api/v1/maintenance/tasks', {
-    body: bodyOf(context, { ...asked, hosts }),
-  });
+  const task = await ask(context, '/api/v1/maintenance/tasks', { ...asked, hosts });
   const roll = new Roll(context, task, options, asked.topology);
   try {
     await roll.go();
