@@ -295,8 +295,12 @@ function guardDisruption(
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
   if (isOlder(view.member.replicaSet, state, members))
     return no('Stale', 'the set has another configuration by now');
+  if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
+  // A8.3: nothing of a set is worked on while chunks move, except what is down already.
+  const isOfSet = desired.sharded !== null && view.member.role !== 'router';
+  if (isOfSet && !isDown(view) && state.balancer?.confirmed !== true)
+    return no('BalancerRuns', 'the balancer was not stopped yet');
   if (!isHealthy(view, members)) {
-    if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
     // One that is handing over takes no writes for a while and may lead on after all.
     if (stateOf(view) === 'PRIMARY' && members.length > 1 && !leadsAlone(view, members))
       return no('NotSecondary', `${member} is primary: it hands over first (S3)`);
@@ -307,9 +311,6 @@ function guardDisruption(
       return no('WouldLoseMajority', `healthy voters ${left} of ${voters}, majority ${needed}`);
     return null;
   }
-  // A8.3: nothing of a set is worked on while chunks move.
-  if (desired.sharded !== null && view.member.role !== 'router' && state.balancer?.confirmed !== true)
-    return no('BalancerRuns', 'the balancer was not stopped yet');
   if (isIndispensable(view, members)) return guardInterruption(view, members, desired);
   if (view.database?.writablePrimary)
     return no('NotSecondary', `${member} is primary: it hands over first (S3)`);

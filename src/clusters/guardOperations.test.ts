@@ -174,4 +174,14 @@ test('A8.3 S14 no member of a set is taken down before the balancer was stopped;
   expect(reasonOf(reload(shard), asked, reading, want)).toBe('BalancerRuns');
   const rests = { ...state, balancer: { wasEnabled: true, confirmed: true } };
   expect(reasonOf(reload(shard), rests, reading, want)).not.toBe('BalancerRuns');
+  // One of which it is not known how far behind it is runs all the same.
+  const unsure = {
+    ...reading,
+    members: reading.members.map((m) =>
+      m.name === shard && m.facts?.database?.kind === 'reachable'
+        ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, state: 'RECOVERING' as const } } }
+        : m,
+    ),
+  };
+  expect(reasonOf(reload(shard), state, unsure, want)).toBe('BalancerRuns');
 });

@@ -184,6 +184,19 @@ test('A8.3 nobody is worked on before the stop of the balancer was answered, als
   expect(decided.waits.map((w) => w.on)).toContain('WaitingForRouter');
 });
 
+test('A8.3 A13.1 nobody is worked on while a person’s switch of the balancer waits for a router', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const silent = { ...ended(seen, state, 'router'), requests: [asked('StartBalancer')] };
+  const record = advance(state, want, silent, 1_000);
+  expect(record.operation?.work.kind).toBe('SwitchBalancer');
+  const decided = plan(silent, want, record, 1_000);
+  expect([decided.act, decided.waits.map((w) => w.detail)]).toEqual([
+    null,
+    ['the balancer is switched through a router'],
+  ]);
+});
+
 test('A9.2 A8.3 where no router works, one that is down gets what may be its cure before the others get theirs', () => {
   const before = sharded(OLDER);
   const { state, observed: seen } = made(before);

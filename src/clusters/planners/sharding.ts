@@ -82,10 +82,11 @@ function behindCluster(scene: Scene, members: readonly MemberView[]): string | n
  */
 export const planBalancer: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend || scene.desired.sharded === null) return null;
-  const wish = switched(scene);
-  if (wish !== null) return wish;
   const rests = scene.state.balancer;
   const work = isRolling(scene) ? workOf(scene) : 'none';
+  const wish = switched(scene);
+  // It rests for members after that, and before it does nobody is worked on.
+  if (wish !== null) return verdict(wish, work === 'begins');
   if (work === 'none' ? rests === null : rests === null && work !== 'begins') return null;
   const router = workingRouter(scene.all);
   const mode = router?.database?.router?.balancer ?? null;
@@ -129,21 +130,18 @@ const isBusy = (scene: Scene, member: MemberState): boolean =>
   pendingOf(scene.state, member.name)?.action === 'upgrade';
 
 /** A person's operation; nothing else is under way while it runs (A13.6). */
-function switched(scene: Scene): ReturnType<Planner> {
+function switched(scene: Scene): readonly Decision[] | null {
   const work = scene.state.operation?.work;
   if (work?.kind !== 'SwitchBalancer' || work.told) return null;
   const router = workingRouter(scene.all);
   if (router === null)
-    return verdict(
-      [wait('WaitingForRouter', soon(scene), 'the balancer is switched through a router')],
-      false,
-    );
+    return [wait('WaitingForRouter', soon(scene), 'the balancer is switched through a router')];
   const step = act(
     'BalancerSwitched',
     [{ kind: 'switchBalancer', via: router.member.name, enabled: work.enabled }],
     `the balancer is switched ${work.enabled ? 'on' : 'off'} as asked`,
   );
-  return verdict([backingOff(scene, 'switchBalancer', 'balancer') ?? step], false);
+  return [backingOff(scene, 'switchBalancer', 'balancer') ?? step];
 }
 
 function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnType<Planner> {
