@@ -253,7 +253,7 @@ export class Agent {
     }
     const facts =
       run.process.kind === 'router'
-        ? readRouter(run.process, snapshot, now)
+        ? readRouter(run.process, snapshot)
         : readDatabase(run.process, snapshot, member.lags, now);
     this.#identify(member, facts.replicaSetId, facts.setName, snapshot);
     if (run.process.kind !== 'router') this.#noteRun(member, facts.binaryVersion);

@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import type { Plan, Step } from '../clusters/index.ts';
-import { brain, withSteps } from './mutants/brain.ts';
+import { brain, replan, withSteps } from './mutants/brain.ts';
 import { MUTANTS } from './mutants/index.ts';
 import type { Mutation } from './mutation.ts';
 import { runSeed } from './run.ts';
@@ -74,6 +74,16 @@ const doneAtOnce = (): Mutation =>
     };
   });
 
+/** Config servers of a suspended cluster lose their volumes: every document is there, and nobody knows where. */
+const forgetsPlaces = (): Mutation =>
+  replan((plan, { state }) => {
+    const left = state.members.filter(({ role, volumeId }) => role === 'configServer' && volumeId !== null);
+    if (state.phase !== 'suspended' || left.length === 0 || state.pending.length > 0) return plan;
+    const steps = left.map(({ name }): Step => ({ kind: 'deleteVolume', member: name }));
+    const act = { kind: 'act', steps, because: 'Deleting', detail: 'planted' } as const;
+    return { act, waits: [], blocks: [], converged: false };
+  });
+
 /** A change goes to all routers at once, and nobody is asked. */
 const allRouters = (): Mutation =>
   undefended(
@@ -111,6 +121,7 @@ test.each<readonly [string, string, number, () => Mutation, ScenarioKind]>([
     () => planted('wipes-suspended'),
     'replicaSets',
   ],
+  ['WRITES', 'config servers forget where chunks were moved', 3010, forgetsPlaces, 'sharded'],
   ['A13', 'an operation is called done as soon as it runs', 11, doneAtOnce, 'replicaSets'],
 ])(
   '%s is noticed by its own checker: %s',

@@ -2,6 +2,9 @@
 import type { Rng } from '../base/rng.ts';
 import { type Millis, SECOND } from '../base/units.ts';
 import type { StoredObject } from '../engine/ports.ts';
+import { reached } from '../simulator/member/optime.ts';
+import { chunkOf, routeOf } from './chunks.ts';
+import type { DataFolder } from './data.ts';
 import type { Answer } from './mongod.ts';
 import {
   clusterNamed,
@@ -13,6 +16,7 @@ import {
   setsOf,
   specOf,
   statusOf,
+  userSetOf,
 } from './truth.ts';
 import type { World } from './world.ts';
 
@@ -71,26 +75,35 @@ export class Client {
     router.write(id, limit, (answer) => came(id, answer));
   }
 
-  /** Acknowledged writes that no set of the cluster's own data has; asked when the world is calm. */
+  /** Acknowledged writes that nobody finds any more; asked when the world is calm. */
   lost(object: StoredObject): readonly number[] {
-    const sets = setsOf(object).map(
-      (set) => primaryOf(this.#world, set)?.data.writes ?? dataAtRest(this.#world, set),
-    );
-    const acknowledged = this.acknowledged.get(object.metadata.uid) ?? [];
-    return [...acknowledged].filter((id) => !sets.some((writes) => writes.has(id)));
-  }
-}
-
-/** What volumes of a suspended cluster hold: the union, since nobody rolls back there. */
-function dataAtRest(world: World, set: Part): ReadonlySet<number> {
-  const all = new Set<number>();
-  for (const machine of world.machines.values()) {
-    for (const volume of machine.disk.volumes.values()) {
-      const { owner } = volume;
-      if (owner === null || partOf(owner) !== set) continue;
-      for (const id of volume.data.writes) all.add(id);
+    const acknowledged = [...(this.acknowledged.get(object.metadata.uid) ?? [])];
+    const sets = new Map(setsOf(object).map((set) => [set, this.#dataOf(set)]));
+    if (specOf(object).type !== 'ShardedCluster') {
+      const data = sets.get(userSetOf(object));
+      return acknowledged.filter((id) => data?.writes.has(id) !== true);
     }
+    // Where a router would look: what lies on another shard is lost too.
+    const config = sets.get(userSetOf(object)) ?? null;
+    return acknowledged.filter((id) => {
+      const route = config === null ? null : routeOf(config, chunkOf(id), config.last.op);
+      const data = route === null ? null : sets.get(`${object.metadata.uid}/${route.shard}`);
+      return data?.writes.has(id) !== true;
+    });
   }
-  for (const { mongod } of membersOf(world, set)) for (const id of mongod?.data.writes ?? []) all.add(id);
-  return all;
+
+  /** What a set's primary has, or the newest of its volumes where nothing runs: a majority's writes are all in that one. */
+  #dataOf(set: Part): DataFolder | null {
+    const running = primaryOf(this.#world, set)?.data;
+    if (running !== undefined) return running;
+    const all = [...this.#world.machines.values()]
+      .flatMap(({ disk }) => [...disk.volumes.values()])
+      .filter(({ owner }) => owner !== null && partOf(owner) === set);
+    return all
+      .map(({ data }) => data)
+      .reduce<DataFolder | null>(
+        (best, d) => (best !== null && reached(best.last.op, d.last.op) ? best : d),
+        null,
+      );
+  }
 }

@@ -3,6 +3,7 @@ import type { ManagedRole, ManagedUser } from '../clusters/index.ts';
 import type { ReplicaSetConfig } from '../simulator/member/config.ts';
 import type { LogView } from '../simulator/member/index.ts';
 import { compareOpTimes, NOWHERE, type OpTime, type Position, reached } from '../simulator/member/optime.ts';
+import { applyChunk, type Held } from './chunks.ts';
 
 /** What one entry of the log changes. */
 export type Change =
@@ -14,7 +15,19 @@ export type Change =
   | { readonly kind: 'fcv'; readonly version: string }
   /** On config servers: a set is a shard from now on. */
   | { readonly kind: 'shard'; readonly name: string; readonly host: string }
-  | { readonly kind: 'balancer'; readonly on: boolean };
+  | { readonly kind: 'balancer'; readonly on: boolean }
+  /** On config servers: a chunk is on this shard from now on, after that many moves. */
+  | { readonly kind: 'chunk'; readonly chunk: number; readonly shard: string; readonly version: number }
+  /** On shards, of the move that makes it that many: the giver takes no more, the taker has all, the giver has none, it stays. */
+  | { readonly kind: 'gives' | 'gave' | 'keeps'; readonly chunk: number; readonly version: number }
+  | {
+      readonly kind: 'gets';
+      readonly chunk: number;
+      readonly version: number;
+      readonly ids: readonly number[];
+    };
+
+type Placement = Extract<Change, { readonly kind: 'shard' | 'chunk' }>;
 
 export interface Entry extends Position {
   readonly op: OpTime;
@@ -44,6 +57,10 @@ export class DataFolder {
   /** What config servers know: shards by name, and whether the balancer may run. */
   readonly shards = new Map<string, string>();
   balancerOn = true;
+  /** What they know of places, in the order of the log: which is a majority's is a question of when. */
+  readonly placements: { readonly op: OpTime; readonly change: Placement }[] = [];
+  /** What a shard knows of its chunks. */
+  readonly chunks = new Map<number, Held>();
 
   get last(): Position {
     return this.log.at(-1) ?? NOWHERE;
@@ -62,7 +79,7 @@ export class DataFolder {
 
   append(entry: Entry): void {
     this.log.push(entry);
-    this.#apply(entry.change);
+    this.#apply(entry.change, entry.op);
   }
 
   /** Takes back everything after this place. */
@@ -79,11 +96,13 @@ export class DataFolder {
     this.writes.clear();
     this.shards.clear();
     this.balancerOn = true;
+    this.placements.length = 0;
+    this.chunks.clear();
     this.fcv = this.firstFcv;
     for (const entry of log) this.append(entry);
   }
 
-  #apply(change: Change): void {
+  #apply(change: Change, op: OpTime): void {
     switch (change.kind) {
       case 'noop':
         return;
@@ -104,9 +123,16 @@ export class DataFolder {
         return;
       case 'shard':
         this.shards.set(change.name, change.host);
+        this.placements.push({ op, change });
+        return;
+      case 'chunk':
+        this.placements.push({ op, change });
         return;
       case 'balancer':
         this.balancerOn = change.on;
+        return;
+      default:
+        applyChunk(this, change);
     }
   }
 }

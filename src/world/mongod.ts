@@ -92,8 +92,8 @@ export class Mongod {
   /** When it began to listen. */
   since: Millis = 0;
   stopping = false;
-  /** On the primary of config servers: until when a chunk moves. */
-  movesChunkUntil: Millis = 0;
+  /** On the primary of config servers: the chunk that moves by its order, and who waits for its end; null: none. */
+  moving: { readonly waiting: (() => void)[] } | null = null;
   readonly #near: Neighbourhood;
   readonly #inputs: Input[] = [];
   readonly #answers = new Map<number, (answer: Answer) => void>();

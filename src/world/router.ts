@@ -5,6 +5,7 @@
 import type { Millis } from '../base/units.ts';
 import { majorOf } from '../model/index.ts';
 import { compareConfigs } from '../simulator/member/config.ts';
+import { chunkOf, routeOf, takes } from './chunks.ts';
 import type { Change } from './data.ts';
 import {
   type Answer,
@@ -147,12 +148,14 @@ export class Router {
     else primary.write(change, deadline, (came) => answer(this.phase === 'gone' ? { kind: 'lost' } : came));
   }
 
-  /** A document of an application: it lands on the shard that its key says, and is acknowledged by that one's majority. */
+  /** A document of an application: it lands on the shard that has its chunk, and is acknowledged by that one's majority. */
   write(id: number, deadline: Millis, answer: (answer: Answer) => void): void {
-    const shards = [...(this.configPrimary()?.data.shards.keys() ?? [])].sort();
-    const name = shards[id % Math.max(1, shards.length)];
-    const primary = name === undefined ? null : this.shardPrimary(name);
-    if (this.stuck || primary === null) answer({ kind: 'lost' });
+    const config = this.configPrimary();
+    const chunk = chunkOf(id);
+    const route = config === null ? null : routeOf(config.data, chunk, config.machine.committed.op);
+    const primary = route === null ? null : this.shardPrimary(route.shard);
+    if (this.stuck || route === null || primary === null) answer({ kind: 'lost' });
+    else if (!takes(primary.data, chunk, route.version)) answer(STALE_CONFIG);
     else
       primary.write({ kind: 'write', id }, deadline, (came) =>
         answer(this.phase === 'gone' || this.stuck ? { kind: 'lost' } : came),
@@ -176,4 +179,9 @@ const NO_CONFIG_PRIMARY: Answer = {
     codeName: 'FailedToSatisfyReadPreference',
     message: 'Could not find host matching read preference { mode: "primary" } for the config servers',
   },
+};
+
+const STALE_CONFIG: Answer = {
+  kind: 'refused',
+  refusal: { code: 13388, codeName: 'StaleConfig', message: 'the chunk is elsewhere, or on its way' },
 };

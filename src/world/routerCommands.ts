@@ -154,13 +154,19 @@ function setBalancer(
 ): void {
   const wasEnabled = config.data.balancerOn;
   const rest = (): void => {
-    const left = config.movesChunkUntil - timeline.now;
-    if (enabled || left <= 0) end(done({ wasEnabled }));
-    else if (left <= maxTimeMillis) timeline.after(left, () => end(done({ wasEnabled })));
-    else
+    let told = false;
+    const once = (outcome: CommandOutcome): void => {
+      if (!told) end(outcome);
+      told = true;
+    };
+    const { moving } = config;
+    if (enabled || moving === null) once(done({ wasEnabled }));
+    else {
+      moving.waiting.push(() => once(done({ wasEnabled })));
       timeline.after(maxTimeMillis, () =>
-        end(refused(50, 'MaxTimeMSExpired', 'operation exceeded time limit')),
+        once(refused(50, 'MaxTimeMSExpired', 'operation exceeded time limit')),
       );
+    }
   };
   if (wasEnabled === enabled) rest();
   else
@@ -195,7 +201,7 @@ function setFcv({ router, timeline }: RouterContext, config: Mongod, version: st
 type Reachable = Extract<DatabaseFacts, { kind: 'reachable' }>;
 
 /** One look at a router that listens and answers. */
-export function readRouter(router: Router, snapshot: MemberSnapshot, now: Millis): Reachable {
+export function readRouter(router: Router, snapshot: MemberSnapshot): Reachable {
   const primary = router.configPrimary();
   const logins = [snapshot.monitor, ...(snapshot.nextMonitor === null ? [] : [snapshot.nextMonitor])];
   const fits = (as: Login): boolean => primary !== null && login(primary, as) === null;
@@ -216,19 +222,19 @@ export function readRouter(router: Router, snapshot: MemberSnapshot, now: Millis
     initialSyncPercent: null,
     authenticated,
     usersExist: null,
-    router: primary !== null && authenticated === true ? told(primary, now) : UNREACHED,
+    router: primary !== null && authenticated === true ? told(primary) : UNREACHED,
   };
 }
 
 const UNREACHED: RouterFacts = { configReachable: false, shards: null, balancer: null, balancing: false };
 
-function told({ data, movesChunkUntil }: Mongod, now: Millis): RouterFacts {
+function told({ data, moving }: Mongod): RouterFacts {
   const shards = [...data.shards].map(([name, host]) => ({ name, host, draining: false }));
   return {
     configReachable: true,
     shards: shards.sort((a, b) => a.name.localeCompare(b.name)),
     balancer: data.balancerOn ? 'full' : 'off',
-    balancing: movesChunkUntil > now,
+    balancing: moving !== null,
   };
 }
 

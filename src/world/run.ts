@@ -7,6 +7,7 @@ import { MINUTE, type Millis, SECOND } from '../base/units.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { Operation } from '../model/index.ts';
 import { hasEnded } from '../provider/operationObjects.ts';
+import { Balancer } from './balancer.ts';
 import { CHECKERS } from './checkers/index.ts';
 import { Client } from './client.ts';
 import { drawScenario } from './draw.ts';
@@ -121,6 +122,8 @@ class Run {
     const world = new World({ seed, hosts, planes, mutation, weather });
     const clients = new Map(scenario.clusters.map(({ name }) => [name, new Client(world, name)]));
     // What is taken back at once was wanted all the same.
+    for (const { name, sharded } of scenario.clusters)
+      if (sharded !== null) world.balancers.set(name, new Balancer(world, name));
     const people = new People(world, () => this.#noteWishes());
     this.stage = {
       world,

@@ -159,4 +159,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'maintained',
     showed: 'a member was back between two looks of the checker, and gone again at the second',
   },
+  {
+    seed: 650_102,
+    kind: 'sharded',
+    showed: 'members were worked on while a person’s switch of the balancer waited for a router',
+  },
 ];

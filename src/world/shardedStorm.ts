@@ -49,12 +49,9 @@ export function beginSharded(
       until(fault.millis, () => router.wake());
       return;
     }
-    case 'migration': {
-      const config = primaryOf(world, userSetOf(object));
-      if (config?.data.balancerOn && config.data.shards.size > 1)
-        config.movesChunkUntil = world.timeline.now + fault.millis;
+    case 'migration':
+      world.balancers.get(fault.cluster)?.moveSome(fault.millis);
       return;
-    }
     case 'balancerByHand':
       switchByHand(world, object, fault.on, hands);
   }

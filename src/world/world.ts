@@ -8,6 +8,7 @@ import { openMemoryStore } from '../store/memory.ts';
 import { memoryDisk } from '../store/memory-tables.ts';
 import type { AgentOutside, Deed } from './agent.ts';
 import { newSerials } from './authority.ts';
+import type { Balancer } from './balancer.ts';
 import { ControlPlane, type Installation } from './controlPlane.ts';
 import { Fabric } from './fabric.ts';
 import { Machine } from './machine.ts';
@@ -69,6 +70,8 @@ export class World {
   readonly routers: Map<string, Router> = new Map();
   readonly walls: Set<(a: string, b: string) => boolean> = new Set();
   readonly mutation: Mutation;
+  /** Of sharded clusters, by name. */
+  readonly balancers = new Map<string, Balancer>();
   /** The cluster whose members answer nothing (L4). */
   hanging: string | null = null;
   #sets = 0;

@@ -104,7 +104,7 @@ export const balancer: Checker = (stage) => {
       const at = decided.get(`${owner.clusterUid}/${owner.member}`) ?? world.timeline.now;
       // Whoever decided on it could not know yet, or what moves now would not.
       if (handAt >= (restsSince ?? 0) && at < handAt + READING) return;
-      const moves = config.movesChunkUntil > world.timeline.now;
+      const moves = config.moving !== null;
       if (config.data.balancerOn || moves)
         world.narrator.fail(
           'S14',

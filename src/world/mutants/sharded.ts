@@ -1,9 +1,11 @@
 /** Bugs that only a sharded cluster can show: wrong order, forgotten balancers, shards registered again, routers too soon. */
 import type { Plan, State, Step } from '../../clusters/index.ts';
+import type { Reading } from '../../provider/observe.ts';
 import type { Mutation } from '../mutation.ts';
 import type { Scenario } from '../scenario.ts';
 import { brain, replan, withSteps } from './brain.ts';
 import type { Mutant } from './index.ts';
+import { over } from './over.ts';
 
 type Role = State['members'][number]['role'];
 
@@ -101,6 +103,35 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
       }),
   },
   {
+    name: 'balancer-not-awaited',
+    bug: 'the balancer is told to stop, and nobody waits for the chunk that is on its way',
+    caughtBy: ['S14'],
+    budget: 40,
+    from: 3019,
+    kind: 'sharded',
+    suits: rolls,
+    make: () => ({
+      agents: (agents) =>
+        over(agents, {
+          run: (ref, command, ...rest) =>
+            agents.run(
+              ref,
+              command.kind === 'setBalancer' ? { ...command, maxTimeMillis: 1 } : command,
+              ...rest,
+            ),
+        }),
+      ...brain((provider) => {
+        const { perform, plan } = provider;
+        provider.perform = async (step, subject, context) => {
+          const came = await perform(step, subject, context);
+          const failed = step.kind === 'stopBalancer' && came.outcome.kind === 'failed';
+          return failed ? { outcome: { kind: 'done', result: {} } } : came;
+        };
+        provider.plan = (subject, observed, now) => plan(subject, asIfStill(observed), now);
+      }),
+    }),
+  },
+  {
     name: 'adds-shards-again',
     bug: 'shards are registered again and again',
     caughtBy: ['A5.3', 'L1', 'L2'],
@@ -157,6 +188,18 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
       }),
   },
 ];
+
+/** A reading in which no router tells that a chunk moves. */
+const asIfStill = (observed: Reading): Reading => ({
+  ...observed,
+  members: observed.members.map((member) => {
+    const database = member.facts?.database;
+    if (member.facts == null || database?.kind !== 'reachable' || database.router === undefined)
+      return member;
+    const router = { ...database.router, balancing: false };
+    return { ...member, facts: { ...member.facts, database: { ...database, router } } };
+  }),
+});
 
 /** The balancer comes back like this, whatever it was. */
 const bringsBack = (enable: boolean): Mutation =>
