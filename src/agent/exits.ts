@@ -5,6 +5,9 @@ export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
 }
+/** Of a server that cannot open its port. */
+export const EXIT_PORT = 48;
+
 export interface ExitVerdict {
   readonly message: string;
   /** The configuration is at fault: this snapshot will never run (A9.2). */
@@ -15,20 +18,25 @@ export interface ExitVerdict {
 
 /**
  * Judges an exit by its code (mongod's `exit_code.h`) and the last words of log and output. `started`: this snapshot had
- * already answered once, so its configuration is not at fault.
+ * already answered once, so its configuration is not at fault. `portHolder`: who has its port, in a sentence.
  */
 export function judgeExit(
   exit: Exit,
   tail: { readonly log: string; readonly output: string },
   started: boolean,
+  portHolder: string | null = null,
 ): ExitVerdict {
   const last = lastWords(tail);
   const say = (text: string): string => (last === '' ? text : `${text}: ${last}`).slice(0, MESSAGE_LENGTH);
   switch (exit.code) {
     case 2:
       return { message: say('the options were refused'), rejectsConfig: true, retry: false };
-    case 48:
-      return { message: say('its port could not be opened'), rejectsConfig: false, retry: true };
+    case EXIT_PORT:
+      return {
+        message: portHolder ?? say('its port could not be opened'),
+        rejectsConfig: false,
+        retry: true,
+      };
     case 62:
       return {
         message: say('the data was written by a version this one cannot read'),

@@ -18,7 +18,7 @@ import { ANSWERS_KEPT, COUNT_EVERY, MAX_QUEUED_COMMANDS, USED_STEP } from './lim
 import { rotateLog } from './logRotation.ts';
 import { ClientPool } from './mongo.ts';
 import { Observer } from './observer.ts';
-import { listenerOf } from './procfs.ts';
+import { listenerFor, portHolder } from './procfs.ts';
 import { renderConfig } from './render.ts';
 import { printOf, servedCertificate } from './served.ts';
 import { readSpace, steadySpace, usedBytes } from './space.ts';
@@ -66,6 +66,7 @@ export class Member {
       log,
       changed: () => this.#processChanged(),
       redact: (message) => this.#redact(message),
+      portHolder: () => this.#portHolder(),
     });
     this.#observer = new Observer({
       clock,
@@ -75,6 +76,10 @@ export class Member {
         this.#supervisor.confirm();
       },
       lost: () => this.#supervisor.look(),
+      stranger: (port) => {
+        const listener = listenerFor(port, this.#supervisor.pid);
+        return listener.kind === 'other' ? listener.by : null;
+      },
       identified: (replicaSetId) => this.#identify(replicaSetId),
     });
   }
@@ -260,7 +265,7 @@ export class Member {
   /** What is reported is what the process presents; without TLS, what it would. */
   async #lookAtCertificate(snapshot: MemberSnapshot): Promise<void> {
     const served = snapshot.tlsMode === 'disabled' ? null : await servedCertificate(snapshot.port);
-    if (snapshot !== this.#snapshot) return;
+    if (snapshot !== this.#snapshot || !this.#ownsPort(snapshot)) return;
     this.#certificate = served ?? certificateOf(snapshot);
     this.#report();
   }
@@ -301,8 +306,20 @@ export class Member {
     this.#identified = replicaSetId;
   }
 
+  /** False while somebody else answers where the member's own process ought to; what they say is not of its data. */
+  #ownsPort({ port }: MemberSnapshot): boolean {
+    return listenerFor(port, this.#supervisor.pid).kind !== 'other';
+  }
+
+  #portHolder(): string | null {
+    const { port } = this.#snapshot ?? {};
+    const holder = port === undefined ? null : portHolder(port);
+    return holder === null ? null : `port ${port} is taken by ${holder}`;
+  }
+
+  /** S6: only for what the process that runs on the data itself says of it. */
   #refuseData(message: string): void {
-    if (this.#foreign !== null) return;
+    if (this.#foreign !== null || !this.#snapshot || !this.#ownsPort(this.#snapshot)) return;
     this.#foreign = message;
     this.#options.log.error('foreign data', { service: this.#options.serviceId, message });
     this.reload(false);
@@ -347,11 +364,7 @@ export class Member {
     if (!snapshot || pid === null) {
       return refusedHere('MemberNotRunning', 'the member does not run', 'transient');
     }
-    const listener = (): boolean => {
-      const owner = listenerOf(snapshot.port, pid);
-      return owner === null || owner.pid === null || owner.pid === pid;
-    };
-    const context = { snapshot, clients: this.#clients, ownsPort: listener };
+    const context = { snapshot, clients: this.#clients, ownsPort: () => this.#ownsPort(snapshot) };
     const run = (): Promise<CommandOutcome> =>
       runCommand(context, command, { ...options, clock: this.#options.clock });
     return command.kind === 'rotateCertificates' ? this.#rotateCertificates(command, snapshot, run) : run();

@@ -177,11 +177,19 @@ export function refused(code: number, codeName: string, message: string): Refusa
 /** Everything the driver itself raises about connections, selection and time. */
 const isDriverError = (name: string): boolean => /^Mongo|^AbortError$|^PoolCleared/.test(name);
 
+/** What the driver raises before it has a connection to send on. */
+const NEVER_SENT = new Set([
+  'MongoServerSelectionError',
+  'MongoTopologyClosedError',
+  'MongoNotConnectedError',
+  'MongoWaitQueueTimeoutError',
+]);
+
 /** No answer came back for something that was sent: it may have happened. */
 export const mayHaveHappened = (failure: unknown): boolean =>
   !(failure instanceof MongoServerError) &&
   failure instanceof Error &&
-  failure.name !== 'MongoServerSelectionError' &&
+  !NEVER_SENT.has(failure.name) &&
   isDriverError(failure.name);
 
 export const codeOf = (failure: unknown): number | null =>

@@ -38,6 +38,8 @@ export interface ObserverOptions {
   readonly answered: () => void;
   /** The database does not answer (any more); the process may have ended. */
   readonly lost: () => void;
+  /** Who else has the port, in words; null: the member's own process, or nobody. Only its own has anything to say of it. */
+  readonly stranger: (port: number) => string | null;
   /** The set this data belongs to, once read. */
   readonly identified: (replicaSetId: string) => void;
 }
@@ -158,10 +160,13 @@ export class Observer {
 
   /** A bare TCP connection first: while a server starts, a driver's attempts would cost far more and take longer. */
   async #probe(round: number, wait: Millis): Promise<void> {
-    const listening = await listens(this.#snapshot?.port ?? 0);
+    const port = this.#snapshot?.port ?? 0;
+    const listening = await listens(port);
     if (round !== this.#round) return;
     const { clock } = this.#options;
-    if (listening) await this.#open(round);
+    const message = listening ? this.#strange() : null;
+    if (message !== null) this.#show({ kind: 'unreachable', message });
+    if (listening && message === null) await this.#open(round);
     else
       this.#cancelProbe = clock.at(
         clock.now() + wait,
@@ -201,15 +206,29 @@ export class Observer {
     const round = this.#round;
     const client = openClient(endpointOf(snapshot), login, {
       hello: (reply) => {
+        // Anew for every connection: the process may have died and its port been taken before this one was made.
+        const strange = watched.hello === null ? this.#strange() : null;
+        if (strange !== null) {
+          if (watched === this.#watched) this.#lose(round, new Error(strange));
+          return;
+        }
         watched.hello = reply;
         if (watched === this.#watched) this.#take(round, reply);
       },
       broken: (failure) => {
+        watched.hello = null;
         if (watched === this.#watched) this.#lose(round, failure);
       },
     });
     const watched: Watched = { client, hello: null };
     return watched;
+  }
+
+  /** In words, when it is not the member's own process that has its port. */
+  #strange(): string | null {
+    const { port } = this.#snapshot ?? { port: 0 };
+    const by = this.#options.stranger(port);
+    return by === null ? null : `port ${port} is taken by ${by}`;
   }
 
   // ── hello ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -344,6 +363,11 @@ export class Observer {
     if (round !== this.#round || snapshot !== this.#snapshot) {
       dropClient(client);
       return;
+    }
+    // No hello of it counted: members of one cluster share their passwords, and a login proves no more than that.
+    if (watched.hello === null) {
+      dropClient(client);
+      throw new Error(this.#strange() ?? 'another process answered');
     }
     this.#use(watched);
     this.#loggedIn = true;

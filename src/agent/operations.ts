@@ -16,7 +16,7 @@ import { PUBLIC, readJson, removeQuietly, writeJson } from './files.ts';
 import { type Inventory, isId, type ServiceRecord, sameOwner } from './inventory.ts';
 import type { Layout } from './layout.ts';
 import { OPERATIONS_KEPT, PORTS_TRIED } from './limits.ts';
-import { listenerOf, portsListened } from './procfs.ts';
+import { listenerFor, portsInUse } from './procfs.ts';
 import { readSpace, type Space, usedBytes } from './space.ts';
 
 interface Entry {
@@ -154,9 +154,9 @@ export class Operations {
   }
 
   #freePort(serviceId: string, wanted: number): number {
-    const listened = portsListened();
+    const used = portsInUse();
     for (let port = wanted; port < wanted + PORTS_TRIED; port++) {
-      if (!listened.has(port) && this.#sibling(serviceId, port) === null) return port;
+      if (!used.has(port) && this.#sibling(serviceId, port) === null) return port;
     }
     return wanted;
   }
@@ -275,11 +275,8 @@ export class Operations {
   #portUser(serviceId: string, port: number): string | null {
     const sibling = this.#sibling(serviceId, port);
     if (sibling) return `${sibling.owner.member} of cluster ${sibling.owner.clusterUid}`;
-    const own = this.#options.runningPid(serviceId);
-    const listener = listenerOf(port, own);
-    if (!listener || (listener.pid !== null && listener.pid === own)) return null;
-    const program = listener.command.split(' ')[0] ?? '';
-    return listener.pid === null ? 'another process' : `process ${listener.pid} (${program})`;
+    const listener = listenerFor(port, this.#options.runningPid(serviceId));
+    return listener.kind === 'other' ? listener.by : null;
   }
 
   #sibling(serviceId: string, port: number): ServiceRecord | null {

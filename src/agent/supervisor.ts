@@ -8,7 +8,7 @@ import { asBelayError } from '../base/error.ts';
 import type { Bytes, Millis } from '../base/units.ts';
 import type { ProcessFacts } from '../clusters/facts.ts';
 import type { Clock, Log } from '../engine/ports.ts';
-import { type Exit, judgeExit } from './exits.ts';
+import { EXIT_PORT, type Exit, judgeExit } from './exits.ts';
 import { PUBLIC, readJson, readTail, removeQuietly, writeJson } from './files.ts';
 import { launch, signal } from './launch.ts';
 import type { ServicePaths } from './layout.ts';
@@ -77,6 +77,8 @@ export interface SupervisorOptions {
   readonly changed: () => void;
   /** Takes secrets out of a message; the last words of a process are not ours to trust (S8). */
   readonly redact?: (message: string) => string;
+  /** Who has its port just now, in a sentence; null: nobody. */
+  readonly portHolder?: () => string | null;
   readonly stopTimeoutMillis?: Millis;
 }
 
@@ -386,7 +388,8 @@ export class Supervisor {
     for (const waiter of this.#exitWaiters.splice(0)) waiter();
     if (this.#stopping) return;
     const tail = { log: readTail(paths.log, LOG_TAIL), output: readTail(paths.output, LOG_TAIL) };
-    const verdict = judgeExit(exit, tail, run.confirmed);
+    const holder = exit.code === EXIT_PORT ? (this.#options.portHolder?.() ?? null) : null;
+    const verdict = judgeExit(exit, tail, run.confirmed, holder);
     this.#failures = ranWell ? 1 : this.#failures + 1;
     const message = this.#redact(verdict.message);
     if (verdict.rejectsConfig) this.#configError = message;

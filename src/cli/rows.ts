@@ -13,6 +13,7 @@ export interface MemberRow {
   readonly lagMillis?: number;
   readonly version?: string;
   readonly configVersion?: number;
+  readonly serviceId?: string;
   readonly hostName?: string;
   readonly host?: string;
   readonly port?: number;

@@ -86,7 +86,8 @@ export type Step =
       readonly uid: string;
     }
   | { readonly kind: 'growVolume'; readonly member: string; readonly sizeBytes: Bytes }
-  | { readonly kind: 'deleteRuntime'; readonly member: string }
+  /** `lostPort`: somebody else has it, and the member gets another one. */
+  | { readonly kind: 'deleteRuntime'; readonly member: string; readonly lostPort?: number }
   | { readonly kind: 'deleteVolume'; readonly member: string }
   | { readonly kind: 'deleteSecrets' }
   | { readonly kind: 'forget' };

@@ -212,7 +212,10 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
     if (ran !== null && ran !== view.member.newestRun)
       next = withMember(next, view.member.name, { newestRun: ran });
     if (stage === 'deployed' && runsItsSnapshot(view))
-      next = withMember(next, view.member.name, { stage: 'healthy' });
+      next = withMember(next, view.member.name, {
+        stage: 'healthy',
+        ...(view.member.lostPorts === undefined ? {} : { lostPorts: [] }),
+      });
     if (stage === 'healthy' && isRouter(view.member) && isHealthy(view, all))
       next = withMember(next, view.member.name, { stage: 'active' });
     const set = state.replicaSets.find((r) => r.name === view.member.replicaSet);

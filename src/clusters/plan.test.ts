@@ -492,7 +492,7 @@ test('A2.1 A2.2 A2.3 the record holds what cannot be seen again: identity, place
   expect(JSON.parse(JSON.stringify(s)), 'nothing in it is lost on disk').toEqual(s);
 });
 
-test('A4.9 a chosen port that somebody else took is given up while no set knows it; a port of the spec is not', () => {
+test('A4.9 L2 L3 a chosen port that somebody else took is given up while no set knows it; a port of the spec is not', () => {
   const d = desired({}, 1);
   const s = placed(d, { stage: 'deployed' });
   const o = seen(s, d, ['STARTUP']);
@@ -516,7 +516,7 @@ test('A4.9 a chosen port that somebody else took is given up while no set knows 
     })),
   };
   const step = plan(taken, d, s, 0).act?.steps[0];
-  expect(step).toEqual({ kind: 'deleteRuntime', member: 'orders-0' });
+  expect(step).toEqual({ kind: 'deleteRuntime', member: 'orders-0', lostPort: s.members[0]?.port });
   if (step === undefined) return;
   expect(guard(step, taken, d, s, 0)).toBeNull();
   expect(plan(taken, d, startStep(s, step, 'x', 0), 1).act, 'it is under way').toBeNull();
@@ -531,14 +531,28 @@ test('A4.9 a chosen port that somebody else took is given up while no set knows 
     stage: 'planned',
     host: 'db1',
     port: null,
+    lostPorts: [s.members[0]?.port],
     volumeId: 'v-orders-0',
   });
   const again = plan(observed({ hosts: [host('db0'), host('db1')] }), d, gone, 1).act?.steps[0];
   expect(again).toMatchObject({ kind: 'import', placement: { host: 'db1', portFixed: false } });
+  expect(again?.kind === 'import' && again.placement.port).not.toBe(s.members[0]?.port);
+  const often = { ...s, members: s.members.map((m) => ({ ...m, lostPorts: [1, 2, 3] })) };
+  const asked = plan(taken, d, often, 1);
+  expect([asked.act, asked.blocks[0]?.by]).toEqual([null, 'PortTaken']);
+  const up = { ...o, members: o.members.map((m) => ({ ...m, observedAt: 2 })) };
+  expect(advance(often, d, up, 2).members[0]).toMatchObject({ stage: 'healthy', lostPorts: [] });
   const fixed = desired({ port: 27017 }, 1);
   expect(plan(taken, fixed, placed(fixed, { stage: 'deployed' }), 0).act).toBeNull();
   const live = running(d);
   expect(plan(taken, d, live, 0).act).toBeNull();
+  expect(plan(taken, d, live, 0).blocks).toContainEqual({
+    kind: 'blocked',
+    by: 'PortTaken',
+    needs: 'person',
+    detail: 'orders-0 on host db1 cannot start: port taken',
+    fix: 'stop what has the port; the member then starts by itself within half a minute',
+  });
 });
 
 test('S2 S6 STK-11 once the initiation is on its way, changes no longer go to all members at once; a refused one frees them', () => {

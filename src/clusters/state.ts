@@ -309,14 +309,23 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
         version: step.kind === 'deploy' || step.kind === 'upgrade' ? step.version : null,
         ...(step.kind === 'growVolume' ? { volumeBytes: step.sizeBytes } : {}),
       };
-      return {
-        ...withoutPending(state, step.member),
-        pending: [...withoutPending(state, step.member).pending, pending],
-      };
+      const free = withoutPending(state, step.member);
+      const noted = step.kind === 'deleteRuntime' ? withLostPort(free, step) : free;
+      return { ...noted, pending: [...noted.pending, pending] };
     }
     default:
       return state;
   }
+}
+
+/** From the intent on: whatever comes of it, the port is not chosen for this member again before it ran. */
+function withLostPort(
+  state: State,
+  { member, lostPort }: Extract<Step, { readonly kind: 'deleteRuntime' }>,
+): State {
+  const lost = memberOf(state, member)?.lostPorts ?? [];
+  if (lostPort === undefined || lost.includes(lostPort)) return state;
+  return withMember(state, member, { lostPorts: [...lost, lostPort] });
 }
 
 /** The record after a step that was begun and is not done after all: nothing was sent. */

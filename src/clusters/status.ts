@@ -291,7 +291,7 @@ function systemUsers(input: StatusInput): Draft {
       type,
       status: 'Unknown',
       reason: 'RepairRetrying',
-      message: `tried ${retry.failures} times: ${retry.message}`,
+      message: `failed ${retry.failures === 1 ? 'once' : `${retry.failures} times`}: ${retry.message}`,
     };
   const done = input.state.replicaSets.every((r) => r.stage === 'ready');
   return done
@@ -352,6 +352,7 @@ function memberStatus(
     index: member.index,
     role: ROLES[member.role],
     ...(isRouter(member) ? {} : { replicaSet: member.replicaSet }),
+    ...(member.serviceId === null ? {} : { serviceId: member.serviceId }),
     ...(member.host === null ? {} : { hostName: member.host }),
     ...(member.address === null ? {} : { host: member.address }),
     ...(member.port === null ? {} : { port: member.port }),

@@ -130,6 +130,8 @@ export interface MemberState {
   /** Name and port the set and clients use, known after import. */
   readonly address: string | null;
   readonly port: number | null;
+  /** Ports it was given and could not open, since it last ran: others are tried. */
+  readonly lostPorts?: readonly number[];
   readonly serviceId: string | null;
   readonly volumeId: string | null;
   /** The size its volume was made with or last grew to; null: not known. */

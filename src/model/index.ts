@@ -11,6 +11,7 @@ export * from './kinds/event.ts';
 export * from './kinds/host.ts';
 export * from './kinds/maintenance.ts';
 export * from './kinds/mongodb.ts';
+export { MAX_SHARDS } from './kinds/mongodb.ts';
 export type {
   BackupPolicy,
   DataAccess,
@@ -20,7 +21,6 @@ export type {
   MaintenanceWindow,
   Placement,
 } from './kinds/mongodbParts.ts';
-export { BACKUP_TYPES, COMPRESSIONS } from './kinds/mongodbParts.ts';
 export { MAX_SET_NAME_LENGTH, MAX_SHARDED_NAME_LENGTH, NO_ARBITERS } from './kinds/mongodbRules.ts';
 export * from './kinds/mongodbStatus.ts';
 export * from './kinds/operation.ts';

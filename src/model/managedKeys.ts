@@ -100,6 +100,16 @@ export function managedKeyProblems(config: unknown): readonly ManagedKeyProblem[
   return problems;
 }
 
+/** Sections that mongos does not know (CFG-03): with one of their keys it does not start. One key is for routers alone. */
+const DATA_SECTIONS = /^(?:storage|replication)(?:\.|$)/i;
+const OF_ROUTERS = 'replication.localpingthresholdms';
+
+/** Keys of a router's configuration that only processes with data have, and that are not refused as owned already. */
+export const routerlessKeys = (config: Loose): readonly string[] =>
+  flattenConfig(config).flatMap(([key]) =>
+    DATA_SECTIONS.test(key) && key.toLowerCase() !== OF_ROUTERS && managedKey(key) === undefined ? [key] : [],
+  );
+
 // `net: 5` would replace the section with all that the system writes into it.
 function isSection(key: string): boolean {
   const above = `${key.toLowerCase()}.`;

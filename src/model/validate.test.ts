@@ -369,6 +369,65 @@ test('S1 a single member comes with a warning that restarts wait', () => {
   expect(validate(set({ members: 1, maintenance: { interruption: 'Allowed' } })).warnings).toEqual([]);
 });
 
+const shards = (spec: Spec = {}) =>
+  withoutNulls(
+    JSON.parse(
+      JSON.stringify(
+        set({
+          type: 'ShardedCluster',
+          members: undefined,
+          shardCount: 2,
+          mongodsPerShardCount: 3,
+          configServerCount: 3,
+          mongosCount: 2,
+          ...spec,
+        }),
+      ),
+    ),
+  );
+
+test('S1 a shard of one member, a single config server or router come with a warning that changes wait', () => {
+  const warned = (spec: Spec): string[] => validate(shards(spec)).warnings.map(({ path }) => path);
+  expect(warned({})).toEqual([]);
+  for (const field of ['mongodsPerShardCount', 'configServerCount', 'mongosCount']) {
+    expect(warned({ [field]: 1 })).toEqual([`spec.${field}`]);
+    expect(warned({ [field]: 1, maintenance: { interruption: 'Allowed' } })).toEqual([]);
+  }
+});
+
+test('CFG-03 a router is refused what only processes with data know, however it is written', () => {
+  const routers = (additionalMongodConfig: Spec): string[] =>
+    problems(shards({ mongos: { additionalMongodConfig } }));
+  const message = 'is no setting of a router, which keeps no data; set it for spec.shard or spec.configSrv';
+  for (const config of [
+    { storage: { wiredTiger: { engineConfig: { cacheSizeGB: 1 } } } },
+    { 'storage.wiredTiger.engineConfig.cacheSizeGB': 1 },
+  ])
+    expect(routers(config)).toEqual([
+      `spec.mongos.additionalMongodConfig.storage.wiredTiger.engineConfig.cacheSizeGB: ${message}`,
+    ]);
+  expect(routers({ replication: { oplogSizeMB: 990 } })).toEqual([
+    `spec.mongos.additionalMongodConfig.replication.oplogSizeMB: ${message}`,
+  ]);
+  expect(routers({ storage: { dbPath: '/x' } })).toHaveLength(1);
+  expect(routers({ replication: { localPingThresholdMs: 20 }, setParameter: { logLevel: 1 } })).toEqual([]);
+  expect(
+    problems(shards({ shard: { additionalMongodConfig: { storage: { oplogMinRetentionHours: 1 } } } })),
+  ).toEqual([]);
+});
+
+test('L3 a host whose first port connections may hold comes with a warning', () => {
+  const warned = (firstPort: number): string[] =>
+    validate({
+      apiVersion: 'belay.dev/v1',
+      kind: 'Host',
+      metadata: { name: 'db1' },
+      spec: { firstPort },
+    }).warnings.map(({ path }) => path);
+  expect([27_017, 32_767, 61_000].flatMap(warned)).toEqual([]);
+  expect([32_768, 43_000, 60_999].flatMap(warned)).toEqual(Array(3).fill('spec.firstPort'));
+});
+
 test('USR-06 user names may be any text, and system users are refused', () => {
   for (const username of ['svc.app@example', 'Ünïcode', 'with space', 'CN=client,O=x']) {
     expect(problems(user({ username }))).toEqual([]);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { StoredObject } from '../engine/ports.ts';
 import { validate } from '../model/index.ts';
-import { refuseNameClash } from './nameClash.ts';
+import { refuseNameClash, shardNamesTaken } from './nameClash.ts';
 
 const specOf = (spec: Record<string, unknown>): unknown =>
   validate({ apiVersion: 'belay.dev/v1', kind: 'MongoDB', metadata: { name: 'x' }, spec }).object?.spec;
@@ -37,7 +37,22 @@ test('A6.5 VAL-12 a cluster that is called like a part of a sharded one is refus
   ]);
 });
 
+test('VAL-12 a MongoDB that has the name of a shard to come is told when the cluster is made, with what it comes to', async () => {
+  const taken = (objects: Readonly<Record<string, unknown>>, spec: unknown) =>
+    shardNamesTaken(storeWith(objects), { namespace: 'default', name: 'events', spec });
+  expect(await taken({ 'events-s4': replicaSet, 'events-s9': replicaSet }, sharded)).toEqual([
+    {
+      path: 'spec.shardCount',
+      message:
+        'there is a MongoDB events-s4, and shard 5 would be called so: this cluster can never have more than 4',
+    },
+  ]);
+  expect(await taken({ 'events-s1': replicaSet, 'events-s04': replicaSet }, sharded)).toEqual([]);
+  expect(await taken({ 'events-s4': replicaSet }, replicaSet)).toEqual([]);
+});
+
 test('names that only look alike are accepted', async () => {
+  expect(await problemsOf({ events: sharded }, 'events-s01', replicaSet)).toEqual([]);
   expect(await problemsOf({ events: replicaSet }, 'events-cfg', replicaSet)).toEqual([]);
   expect(await problemsOf({ events: sharded }, 'events-config', replicaSet)).toEqual([]);
   expect(await problemsOf({ 'events-0': replicaSet }, 'events', sharded)).toEqual([]);

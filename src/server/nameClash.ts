@@ -5,10 +5,10 @@
 import { BelayError, type Problem } from '../base/error.ts';
 import { desiredFrom, groupsOf } from '../clusters/index.ts';
 import type { Store, StoredObject } from '../engine/ports.ts';
-import type { MongoDBSpec } from '../model/index.ts';
+import { MAX_SHARDS, type MongoDBSpec } from '../model/index.ts';
 
 /** Names that are a group of a sharded cluster: its own name, and which group. */
-const GROUP = /^(.+)-(?:cfg|mongos|s\d+)$/;
+const GROUP = /^(.+)-(?:cfg|mongos|s(?:0|[1-9]\d*))$/;
 
 /** Throws `Invalid` when the cluster's names are another's. `object` is what would be stored. */
 export async function refuseNameClash(
@@ -25,6 +25,26 @@ export async function refuseNameClash(
         problems,
       },
     );
+}
+
+/**
+ * What to know when a sharded cluster is made: a MongoDB that has the name of a shard to come. Neither can be renamed
+ * then, so the number of shards ends before it.
+ */
+export async function shardNamesTaken(
+  store: Pick<Store, 'get'>,
+  object: Pick<StoredObject, 'spec'> & { readonly namespace: string; readonly name: string },
+): Promise<readonly Problem[]> {
+  const { namespace, name } = object;
+  const spec = object.spec as MongoDBSpec;
+  if (spec.type !== 'ShardedCluster') return [];
+  for (let index = spec.shardCount; index < MAX_SHARDS; index++) {
+    const shard = `${name}-s${index}`;
+    if ((await store.get({ kind: 'MongoDB', namespace, name: shard })) === null) continue;
+    const message = `there is a MongoDB ${shard}, and shard ${index + 1} would be called so: this cluster can never have more than ${index}`;
+    return [{ path: 'spec.shardCount', message }];
+  }
+  return [];
 }
 
 async function clashes(

@@ -8,7 +8,7 @@ import { type Admitted, admit, keyOf, withNamespace } from './admission.ts';
 import type { ApiDeps } from './deps.ts';
 import { diskWarnings } from './disks.ts';
 import { hopelessWarnings } from './maintenanceRequest.ts';
-import { refuseNameClash } from './nameClash.ts';
+import { refuseNameClash, shardNamesTaken } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
 import { othersOf } from './others.ts';
 import { presentObject } from './present.ts';
@@ -115,18 +115,19 @@ async function applyOver(
   checkConditions(admitted, current, conditions);
   if (admitted.key.kind === 'MongoDB')
     await refuseNameClash(deps.store, { ...admitted.key, spec: admitted.spec });
+  const found = await withNames(deps, admitted, current);
   // Before it is stored: afterwards its name is taken by itself.
   const hopeless =
     admitted.key.kind === 'MaintenanceTask' && current === null
       ? await hopelessWarnings(deps.maintenance, admitted.key.name, admitted.spec as MaintenanceTask['spec'])
       : [];
   const told = (applied: Applied): Applied => {
-    const all = withDisks(deps, admitted, current, applied);
+    const all = withDisks(deps, found, current, applied);
     return hopeless.length === 0 ? all : { ...all, warnings: [...all.warnings, ...hopeless] };
   };
-  if (conditions.dryRun) return told(tried(admitted, current));
+  if (conditions.dryRun) return told(tried(found, current));
   try {
-    return told(await write(deps, admitted, current));
+    return told(await write(deps, found, current));
   } catch (error) {
     const code = error instanceof BelayError ? error.code : '';
     throw ['Conflict', 'AlreadyExists', 'NotFound'].includes(code)
@@ -136,6 +137,17 @@ async function applyOver(
 }
 
 type AdmittedObject = Extract<Admitted, { kind: 'object' }>;
+
+/** While it has no name yet that clients know, another one is easily chosen. */
+async function withNames(
+  { store }: ApiDeps,
+  admitted: AdmittedObject,
+  current: StoredObject | null,
+): Promise<AdmittedObject> {
+  if (current !== null || admitted.key.kind !== 'MongoDB') return admitted;
+  const more = await shardNamesTaken(store, { ...admitted.key, spec: admitted.spec });
+  return more.length === 0 ? admitted : { ...admitted, warnings: [...admitted.warnings, ...more] };
+}
 
 /** What the hosts say of it is of this moment, and no part of what is stored. */
 function withDisks(

@@ -16,10 +16,6 @@ import { admin, type CommandContext, done, hello } from './context.ts';
 export async function initiate(context: CommandContext, config: ReplSetConfig): Promise<CommandOutcome> {
   const existing = judge(await hello(context), config);
   if (existing) return existing;
-  if (!context.ownsPort()) {
-    const message = `port ${context.snapshot.port} is not listened on by this member's process`;
-    return { kind: 'refused', code: null, codeName: 'PortTaken', message, class: 'transient' };
-  }
   const unreachable = await firstUnreachable(config);
   if (unreachable !== null) return refused(74, 'NodeNotFound', unreachable);
   try {

@@ -27,12 +27,15 @@ export async function runCommand(
   const late = new Promise<CommandOutcome>((resolve) => {
     cancel = clock.at(clock.now() + timeoutMillis, () => {
       limit.abort(new Error('time is up'));
-      context.clients.clear();
       resolve({ kind: 'unknown', message: `${command.kind} did not end within ${timeoutMillis} ms` });
     });
   });
   try {
-    return await Promise.race([attempt({ ...context, signal }, command), late]);
+    const outcome = await Promise.race([attempt({ ...context, signal }, command), late]);
+    // A client whose first try found nobody never works again: where the server did not answer the next try has a new one.
+    const answered = outcome.kind === 'done' || (outcome.kind === 'refused' && outcome.code !== null);
+    if (!answered) context.clients.clear();
+    return outcome;
   } finally {
     cancel();
   }
@@ -40,6 +43,11 @@ export async function runCommand(
 
 async function attempt(context: CommandContext, command: MemberCommand): Promise<CommandOutcome> {
   try {
+    // S6: nothing is said to a stranger on the port, who could take it for anything.
+    if (!context.ownsPort()) {
+      const message = `port ${context.snapshot.port} is not listened on by this member's process`;
+      return { kind: 'refused', code: null, codeName: 'PortTaken', message, class: 'transient' };
+    }
     return await dispatch(context, command);
   } catch (failure) {
     if (context.signal.aborted) return { kind: 'unknown', message: 'it was cut off' };

@@ -29,15 +29,7 @@ export async function createFirstUser(context: CommandContext, user: ManagedUser
   const elsewhere = await notPrimary(context);
   if (elsewhere) return elsewhere;
   const login = loginOf(user);
-  if (!login || !context.ownsPort()) {
-    return {
-      kind: 'refused',
-      code: null,
-      codeName: 'PortTaken',
-      message: 'not our process',
-      class: 'transient',
-    };
-  }
+  if (!login) return refused(0, 'NoPassword', `${user.user} has no password to be made with`);
   try {
     const made = await unless(
       [UNAUTHORIZED, USER_EXISTS],

@@ -181,7 +181,9 @@ function memberLines(status: StatusRow, now: number, held: ReadonlyMap<string, s
     m.version ?? '–',
     m.configVersion === undefined ? '–' : `config ${m.configVersion}`,
     m.hostName === undefined ? '–' : `host ${m.hostName}`,
-    m.host === undefined ? '–' : `${m.host.includes(':') ? `[${m.host}]` : m.host}:${m.port}`,
+    m.host === undefined || m.port === undefined
+      ? '–'
+      : `${m.host.includes(':') ? `[${m.host}]` : m.host}:${m.port}`,
     ...(m.votes === undefined ? ['', ''] : [`priority ${m.priority}`, `votes ${m.votes}`]),
     m.lagMillis === undefined || m.state !== 'SECONDARY' ? '' : `lag ${lag(m.lagMillis)}`,
     held.get(m.name) ??
@@ -257,7 +259,7 @@ function adviceLines(
   for (const m of members)
     if (m.health === 'unhealthy' && m.hostName !== undefined && !held.has(m.name))
       advice.push(
-        `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself; its log is on host ${m.hostName}`,
+        `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself${m.serviceId === undefined ? '' : `; its log: services/${m.serviceId}/mongod.log below the data folder of the agent on host ${m.hostName}`}`,
       );
   const blocked = status.conditions?.find((c) => c.type === 'Blocked' && c.status === 'True');
   if (blocked !== undefined) advice.push(`  ${blocked.message}`);

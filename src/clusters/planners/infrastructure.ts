@@ -1,5 +1,6 @@
 import { formatDuration } from '../../base/units.ts';
 import type { Decision, Reason, Step } from '../decisions.ts';
+import type { ProcessFacts } from '../facts.ts';
 import { initiated, isNewcomer, isUnanswered, type MemberView, primaryOf } from '../interpret.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
@@ -77,6 +78,8 @@ export const planImport: Planner = (scene) => {
 
 /** The server's exit code for a port that it cannot open. */
 const EXIT_PORT = 48;
+/** So many ports of a member may turn out to be somebody's before a person is asked: it is not the ports then (L2). */
+const OTHER_PORTS = 3;
 
 /** A member whose chosen port somebody else has, while no set knows it by that port yet. A port of the spec is its writer's. */
 export function lostItsPort(
@@ -102,8 +105,15 @@ export const planOtherPort: Planner = (scene) => {
   const unlucky = scene.all.filter((view) => lostItsPort(view, scene.all, scene.state, scene.desired));
   const steps = unlucky
     .filter(({ member }) => pendingOf(scene.state, member.name) === null)
+    .filter(({ member }) => (member.lostPorts ?? []).length < OTHER_PORTS)
     .filter(({ member }) => backingOff(scene, 'deleteRuntime', member.name) === null)
-    .map(({ member }): Step => ({ kind: 'deleteRuntime', member: member.name }));
+    .map(
+      ({ member: { name, port } }): Step => ({
+        kind: 'deleteRuntime',
+        member: name,
+        ...(port === null ? {} : { lostPort: port }),
+      }),
+    );
   if (steps.length === 0) return null;
   const ports = unlucky.map(({ member }) => `${member.name} ${member.port}`).join(', ');
   return verdict([act('PortTaken', steps, `somebody else has the port: ${ports}`)], true);
@@ -243,8 +253,16 @@ const STARTS_BEFORE_BLOCKED = 3;
 function exited(
   scene: Scene,
   { name, host, serviceId }: MemberState,
-  process: { readonly failures: number; readonly message: string; readonly nextStartAt: number | null },
+  process: Extract<ProcessFacts, { kind: 'exited' }>,
 ): Decision {
+  // The agent starts it again and again with a wait of at most half a minute: whoever frees the port has done enough.
+  if (process.exitCode === EXIT_PORT)
+    return blocked(
+      'PortTaken',
+      'person',
+      `${name} on host ${host} cannot start: ${process.message}`,
+      'stop what has the port; the member then starts by itself within half a minute',
+    );
   const detail = `${name} has ended: ${process.message}`;
   if (process.failures >= STARTS_BEFORE_BLOCKED || process.nextStartAt === null) {
     const by = /data folder|another cluster|belongs to/i.test(process.message)

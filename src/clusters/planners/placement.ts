@@ -36,7 +36,7 @@ export function placeAll(
     const own = used.filter((u) => u.group === member.replicaSet && !u.left);
     const host = member.host === null ? chooseHost(scene, used, own, member) : hostOf(scene, member.host);
     if (!host.ok) return host;
-    const port = choosePort(scene, host.value, used);
+    const port = choosePort(scene, host.value, used, member.lostPorts ?? []);
     if (!port.ok) return port;
     const { name, replicaSet: group } = member;
     used.push({ name, host: host.value.name, port: port.value, group, left: false });
@@ -203,8 +203,14 @@ function spread(
   return best ?? (able[0] as ObservedHost);
 }
 
-function choosePort(scene: Scene, host: ObservedHost, used: Used): Result<number, Decision> {
-  const own = used.filter((u) => u.host === host.name).map((u) => u.port);
+/** `lost`: ports of the member that somebody has whom nobody reports. */
+function choosePort(
+  scene: Scene,
+  host: ObservedHost,
+  used: Used,
+  lost: readonly number[],
+): Result<number, Decision> {
+  const own = [...lost, ...used.filter((u) => u.host === host.name).map((u) => u.port)];
   const taken = new Map(host.portsTaken.map((p) => [p.port, p.by]));
   if (scene.desired.port !== null) {
     // Members of ours come and go: the first that none of them has, not the one after their number.

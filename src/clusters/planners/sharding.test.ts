@@ -5,7 +5,7 @@ import { host, observed, sharded } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
-import { type Foreseen, foresee } from '../preview.ts';
+import { type Foreseen, foresee, preview } from '../preview.ts';
 import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
 import type { Desired, Observed, OperationRequest, State } from '../types.ts';
 
@@ -29,6 +29,21 @@ test('S14 what the balancer was right before counts, not what a router told some
   expect(applyOutcome(sent, STOP, 's1', { kind: 'done', result: {} }, 1_000).balancer).toMatchObject({
     wasEnabled: true,
   });
+});
+
+test('S1 L3 what a cluster has one of is said with the count that gives another', () => {
+  const cases = [
+    [{ routers: 1 }, 'events-mongos-0 is the only router', 'spec.mongosCount'],
+    [{ config: 1 }, 'events-cfg-0 is the only member', 'spec.configServerCount'],
+    [{ shard: 1 }, 'events-s0-0 is the only member', 'spec.mongodsPerShardCount'],
+  ] as const;
+  for (const [counts, who, field] of cases) {
+    const { state, observed: seen } = made(sharded(OLDER, counts));
+    const { refusals } = preview(seen, sharded(newer, counts), state, 1_000_000);
+    expect(refusals.map((r) => `${r.by}: ${r.detail}; ${r.fix}`)).toContain(
+      `WouldInterrupt: ${who}: working on it stops the database; set spec.maintenance.interruption: Allowed, or raise ${field}`,
+    );
+  }
 });
 
 test('S14 after a lost answer the balancer may be off because of us: what was remembered first stays', () => {

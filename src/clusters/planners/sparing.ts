@@ -8,8 +8,8 @@ import {
   type MemberView,
   quorumOf,
 } from '../interpret.ts';
-import { groupsOf } from '../topology.ts';
-import type { DesiredMember } from '../types.ts';
+import { groupsOf, isRouter } from '../topology.ts';
+import type { DesiredMember, MemberRole } from '../types.ts';
 import { blocked, type Scene, soon, wait } from './planner.ts';
 
 /** Without a primary nobody tells who votes, so anybody may. Of routers each counts. */
@@ -69,6 +69,14 @@ export function mayGoDown(scene: Scene, view: MemberView, members: readonly Memb
   );
 }
 
+/** How a group of one gets another. */
+const MORE: Readonly<Record<MemberRole, string>> = {
+  replicaSet: 'add members',
+  shardServer: 'raise spec.mongodsPerShardCount',
+  configServer: 'raise spec.configServerCount',
+  router: 'raise spec.mongosCount',
+};
+
 function interruption(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {
   const { name } = view.member;
   const { voters } = quorumOf(members);
@@ -79,7 +87,10 @@ function interruption(scene: Scene, view: MemberView, members: readonly MemberVi
   }
   const [what, cure] =
     members.length === 1
-      ? [`${name} is the only member: working on it stops the database`, 'add members']
+      ? [
+          `${name} is the only ${isRouter(view.member) ? 'router' : 'member'}: working on it stops the database`,
+          MORE[view.member.role],
+        ]
       : voters === 1
         ? [`${name} is the only member with a vote: working on it stops the database`, 'add voting members']
         : [`${name} is one of ${voters} voters: without it nobody is elected`, 'add a voting member'];

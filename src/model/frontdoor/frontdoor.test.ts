@@ -292,6 +292,16 @@ const TEXTS: readonly (readonly [string, string, string])[] = [
     'spec.mongodsPerShardCount: The following fields must be specified in single cluster topology: mongodsPerShardCount, configServerCount',
   ],
   [
+    'counts of nothing',
+    'type: ShardedCluster\nversion: 8.0.12\nshardCount: 1\nmongodsPerShardCount: 3\nmongosCount: 0\nconfigServerCount: 3\n',
+    'spec.mongosCount: mongosCount must be at least 1',
+  ],
+  [
+    'no shards',
+    'type: ShardedCluster\nversion: 8.0.12\nshardCount: 0\nmongodsPerShardCount: 3\nmongosCount: 2\nconfigServerCount: 3\n',
+    'spec.shardCount: shardCount must be at least 1',
+  ],
+  [
     'sharded config',
     'type: ShardedCluster\nversion: 8.0.12\nshardCount: 1\nmongodsPerShardCount: 3\nmongosCount: 2\nconfigServerCount: 3\nadditionalMongodConfig: {a: 1}\n',
     "spec.additionalMongodConfig: 'spec.additionalMongodConfig' cannot be specified if type of MongoDB is ShardedCluster",

@@ -46,11 +46,16 @@ function shardedRules(spec: Loose): Problem[] {
     const message = "'spec.additionalMongodConfig' cannot be specified if type of MongoDB is ShardedCluster";
     problems.push({ path: 'spec.additionalMongodConfig', message });
   }
-  if ((numberAt(spec, 'shardCount') ?? 0) === 0) {
-    problems.push({ path: 'spec.shardCount', message: 'shardCount must be specified' });
+  const shards = numberAt(spec, 'shardCount') ?? null;
+  if (shards === null || shards === 0) {
+    const message = `shardCount must be ${shards === null ? 'specified' : 'at least 1'}`;
+    problems.push({ path: 'spec.shardCount', message });
   }
   const names = ['mongodsPerShardCount', 'mongosCount', 'configServerCount'];
-  const missing = names.filter((name) => (numberAt(spec, name) ?? 0) === 0);
+  for (const name of names)
+    if (numberAt(spec, name) === 0)
+      problems.push({ path: `spec.${name}`, message: `${name} must be at least 1` });
+  const missing = names.filter((name) => numberAt(spec, name) === undefined);
   if (missing.length > 0 && textAt(spec, 'topology') !== 'MultiCluster') {
     const message = `The following fields must be specified in single cluster topology: ${missing.join(', ')}`;
     problems.push({ path: `spec.${missing[0]}`, message });

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Problem } from '../../base/error.ts';
 import { findBuild, majorOf, resolveVersion, SUPPORTED_SERIES } from '../catalog.ts';
-import { managedKeyProblems } from '../managedKeys.ts';
+import { managedKeyProblems, routerlessKeys } from '../managedKeys.ts';
 import { envelope } from '../meta.ts';
 import { isDnsLabel, isDnsName, isWholeInternet } from '../network.ts';
 import { booleanAt, isMap, type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
@@ -232,6 +232,12 @@ function checkConfig(spec: Loose, problems: Problem[]): void {
       problems.push({ path: `spec.${field}.${key}`, message });
     }
   }
+  const routers = mapAt(spec, 'mongos')['additionalMongodConfig'];
+  for (const key of isMap(routers) ? routerlessKeys(routers) : [])
+    problems.push({
+      path: `spec.mongos.additionalMongodConfig.${key}`,
+      message: 'is no setting of a router, which keeps no data; set it for spec.shard or spec.configSrv',
+    });
   if (
     textAt(spec, 'type') === 'ShardedCluster' &&
     Object.keys(mapAt(spec, 'additionalMongodConfig')).length > 0
@@ -338,6 +344,13 @@ function checkWindows(spec: Loose, problems: Problem[]): void {
   }
 }
 
+/** Groups of a sharded cluster that can spare nobody when there is one of them. */
+const SINGLES = [
+  ['mongodsPerShardCount', 'member in each shard'],
+  ['configServerCount', 'config server'],
+  ['mongosCount', 'router'],
+] as const;
+
 function checkSingles(spec: Loose, found: Found): void {
   const type = textAt(spec, 'type');
   const single = type === 'Standalone' || (type === 'ReplicaSet' && numberAt(spec, 'members') === 1);
@@ -348,6 +361,13 @@ function checkSingles(spec: Loose, found: Found): void {
         'with a single member every restart is an outage, so upgrades and repairs wait until this is Allowed',
     });
   }
+  if (type === 'ShardedCluster' && textAt(spec, 'maintenance', 'interruption') !== 'Allowed')
+    for (const [field, what] of SINGLES)
+      if (numberAt(spec, field) === 1)
+        found.warnings.push({
+          path: `spec.${field}`,
+          message: `with 1 ${what} its every restart is an outage, so upgrades and repairs wait until there are more or spec.maintenance.interruption is Allowed`,
+        });
   if (booleanAt(spec, 'persistent') === false) {
     found.warnings.push({ path: 'spec.persistent', message: 'data is lost with the member' });
     if (single) return;

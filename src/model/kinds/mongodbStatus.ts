@@ -28,6 +28,12 @@ export const memberStatusSchema = z.strictObject({
   index: z.int().optional().describe('Index of the member; indexes are never used again.'),
   role: z.enum(['replica', 'shard', 'config', 'router']).optional().describe('What the process is part of.'),
   replicaSet: z.string().optional().describe('Set the member belongs to.'),
+  serviceId: z
+    .string()
+    .optional()
+    .describe(
+      'Its folder on the host: services/ID below the agent’s data folder, with its log and configuration.',
+    ),
   hostName: z.string().optional().describe('Host (machine) that carries it.'),
   host: z.string().optional().describe('Name under which it is advertised.'),
   port: z.int().optional().describe('Port it listens on.'),

@@ -1,6 +1,6 @@
 import type { Problem } from '../../base/error.ts';
 import { isLoopback } from '../network.ts';
-import { isMap, type Loose, listAt, mapAt, sameJson, textAt } from '../paths.ts';
+import { isMap, type Loose, listAt, mapAt, numberAt, sameJson, textAt } from '../paths.ts';
 
 type Found = { problems: Problem[]; warnings: Problem[] };
 
@@ -24,12 +24,23 @@ export function taskRules(document: Loose): Found {
   return found;
 }
 
+/** Linux gives these to connections unless `net.ipv4.ip_local_port_range` says otherwise. */
+const OUTGOING = { first: 32_768, last: 60_999 };
+
 /** Rules about several fields of a Host. */
 export function hostRules(document: Loose): Found {
+  const found: Found = { problems: [], warnings: [] };
   const address = textAt(document, 'spec', 'address');
-  if (address === undefined || !isLoopback(address)) return { problems: [], warnings: [] };
-  const message = `${address} reaches only this machine, so all members of a set must be on it`;
-  return { problems: [], warnings: [{ path: 'spec.address', message }] };
+  if (address !== undefined && isLoopback(address)) {
+    const message = `${address} reaches only this machine, so all members of a set must be on it`;
+    found.warnings.push({ path: 'spec.address', message });
+  }
+  const port = numberAt(document, 'spec', 'firstPort') ?? 0;
+  if (port >= OUTGOING.first && port <= OUTGOING.last) {
+    const message = `is among the ports that connections to elsewhere usually go out from (${OUTGOING.first} to ${OUTGOING.last}): one of them may hold a member's port whenever it starts`;
+    found.warnings.push({ path: 'spec.firstPort', message });
+  }
+  return found;
 }
 
 /** Rules about several fields of a BackupStorage. */
