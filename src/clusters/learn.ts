@@ -262,8 +262,10 @@ function learnJoining(
   if (wanted === null || (row.votes === wanted.votes && !isSubstitute(state, view.member)))
     return withMember(state, name, { stage: 'active', caughtUpSince: null, voteSent: false });
   const since = isHealthy(view, all) ? (caughtUpSince ?? now) : null;
-  if (stage === 'syncing' && since === caughtUpSince) return state;
-  return withMember(state, name, { stage: 'syncing', caughtUpSince: since });
+  // Its vote was seen: what was sent needs not be remembered.
+  const sent = view.member.voteSent === true && row.votes === 1 ? { voteSent: false } : {};
+  if (stage === 'syncing' && since === caughtUpSince && sent.voteSent === undefined) return state;
+  return withMember(state, name, { stage: 'syncing', caughtUpSince: since, ...sent });
 }
 
 /**

@@ -8,7 +8,7 @@ import type {
 } from '../model/kinds/mongodbStatus.ts';
 import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
-import type { Decision, Plan } from './decisions.ts';
+import type { Decision, Plan, Step } from './decisions.ts';
 import type { ConfigMember, ReplSetConfig } from './facts.ts';
 import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
@@ -361,6 +361,7 @@ function memberStatus(
     ...(database === null ? {} : { version: database.binaryVersion }),
     ...(facts === null ? {} : { configVersion: facts.configVersion }),
     ...(row ? { votes: row.votes, priority: row.priority, hidden: row.hidden ?? false } : {}),
+    ...(row?.votes !== 1 && getsVote(member, plan) ? { voteSent: true } : {}),
     ...(member.activated === null ? {} : { tlsMode: member.activated.tlsMode }),
     ...volumeSize(state, member),
     ...(newestRunOf(view) === null ? {} : { newestRun: newestRunOf(view) as string }),
@@ -374,6 +375,14 @@ function memberStatus(
       ? { lastSeen: new Date(view.observed.observedAt).toISOString() }
       : {}),
   };
+}
+
+/** It was given its vote, or is now, and no reading shows it: whoever asks what the set can spare must know (C5.3). */
+function getsVote(member: MemberState, plan: Plan): boolean {
+  const votes = (step: Step): boolean =>
+    step.kind === 'reconfig' &&
+    step.config.members.some((row) => row.host === memberHost(member) && row.votes === 1);
+  return member.voteSent === true || (plan.act?.steps.some(votes) ?? false);
 }
 
 // ── maintenance (C6.4) ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -121,3 +121,9 @@ test('C2.5 the config servers stand behind every shard, and routers are limited 
   ]);
   expect(nodes.map((n) => n.kind)).toEqual(['member', 'member', 'member', 'router', 'router']);
 });
+
+test('C5.3 S13 one that is being given its vote counts as a voter and is not counted on', () => {
+  const members = [member(0, { votes: 1 }), member(1, { stage: 'syncing', votes: 0, voteSent: true })];
+  expect(votesOf(members)).toEqual([1, 1]);
+  expect(fleetOf(members).nodes.map(({ state }) => state)).toEqual(['up', 'unknown']);
+});

@@ -57,7 +57,7 @@ function nodeOf(
     name: member.name,
     host: hostName,
     kind: member.role === 'router' ? 'router' : 'member',
-    state: hostUp(hostName) ? stateOf(member) : 'unknown',
+    state: hostUp(hostName) && member.voteSent !== true ? stateOf(member) : 'unknown',
     startedAt: null,
     disks: [],
     cluster,
@@ -98,7 +98,8 @@ function setsOf(database: ManagedDatabase, members: readonly MemberStatus[]): re
       ...(spec.paused ? { paused: true } : {}),
       members: of.map((m) => ({
         node: memberKey(namespace, m.name),
-        votes: (m.votes ?? unlisted(m)) === 0 ? 0 : 1,
+        // One that may vote by now counts, and is not counted on: the set can spare nobody in either case (C5.3).
+        votes: m.voteSent !== true && (m.votes ?? unlisted(m)) === 0 ? 0 : 1,
         priority: m.priority ?? 1,
         data: m.state !== 'ARBITER',
       })),

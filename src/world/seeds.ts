@@ -164,4 +164,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'members were worked on while a person’s switch of the balancer waited for a router',
   },
+  {
+    seed: 705_141,
+    kind: 'maintained',
+    showed: 'a task was granted a member that had been given its vote and was still told to have none',
+  },
 ];

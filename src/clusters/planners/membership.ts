@@ -295,16 +295,22 @@ function promote(scene: Scene, members: readonly MemberView[], config: ReplSetCo
     // One that is being changed restarts: it may do so only as long as it has no vote (S1).
     .filter((v) => pendingOf(scene.state, v.member.name) === null && runsItsSnapshot(v))
     .sort((a, b) => a.member.index - b.member.index);
-  const ready = joined.find((v) => hasCaughtUp(scene, v, members));
+  const ready = joined.find((v) => mayVote(scene, v, members));
   const next = ready ?? joined[0];
   if (next === undefined) return null;
   if (ready === undefined) return { kind: 'wait', decision: syncing(scene, next) };
   return promotion(scene, next, config, 'ScaleUp');
 }
 
-/** A6.3: in two readings; the wall clock may have gone back between them. */
-const hasCaughtUp = (scene: Scene, view: MemberView, members: readonly MemberView[]): boolean =>
-  view.member.caughtUpSince !== null && view.member.caughtUpSince !== scene.now && isHealthy(view, members);
+const isInMaintenance = ({ observed }: Scene, { member }: MemberView): boolean =>
+  observed.maintenance?.some((held) => held.member === member.name) === true;
+
+/** A6.3: in two readings; the wall clock may have gone back between them. Whoever works on it was let as it has no vote (C2.5). */
+const mayVote = (scene: Scene, view: MemberView, members: readonly MemberView[]): boolean =>
+  !isInMaintenance(scene, view) &&
+  view.member.caughtUpSince !== null &&
+  view.member.caughtUpSince !== scene.now &&
+  isHealthy(view, members);
 
 function promotion(scene: Scene, view: MemberView, config: ReplSetConfig, because: Reason): Work | null {
   const [row, wanted] = [rowOf(config, view.member), wantedMember(scene.state, scene.desired, view.member)];
@@ -321,8 +327,11 @@ function promotion(scene: Scene, view: MemberView, config: ReplSetConfig, becaus
 
 /** One that was seen caught up once is looked at again soon: nothing else will happen that tells. */
 function syncing(scene: Scene, view: MemberView): Decision {
-  const until = view.member.caughtUpSince === null ? soon(scene) : scene.now + SECOND_LOOK;
-  return wait('InitialSync', until, syncText(view), view.member.name);
+  const { name, caughtUpSince } = view.member;
+  if (isInMaintenance(scene, view))
+    return wait('InitialSync', soon(scene), `${name} is in maintenance; it votes afterwards`, name);
+  const until = caughtUpSince === null ? soon(scene) : scene.now + SECOND_LOOK;
+  return wait('InitialSync', until, syncText(view), name);
 }
 
 function syncText(view: MemberView): string {
@@ -345,7 +354,7 @@ function takePlace(
   const row = rowOf(config, member);
   if (row === undefined || member.stage !== 'syncing') return null; // it is on its way, and others say how far
   const settled = pendingOf(scene.state, member.name) === null && runsItsSnapshot(view);
-  if (!settled || !hasCaughtUp(scene, view, members)) return { kind: 'wait', decision: syncing(scene, view) };
+  if (!settled || !mayVote(scene, view, members)) return { kind: 'wait', decision: syncing(scene, view) };
   const old = members.find((v) => v.member.name === of);
   const oldRow = old === undefined ? undefined : rowOf(config, old.member);
   const first = oldRow !== undefined && row.votes === 0 && isIrreplaceable(config, oldRow, row);

@@ -43,6 +43,10 @@ export const memberStatusSchema = z.strictObject({
   newestRun: z.string().optional().describe('Newest series, such as 8.0, that has run on its data.'),
   configVersion: z.int().optional().describe('Configuration the member has been given and acknowledged.'),
   votes: z.int().optional().describe('Votes it has in the set now.'),
+  voteSent: z
+    .boolean()
+    .optional()
+    .describe('It is being given its vote: whether it has it is not known until it was seen.'),
   priority: z.number().optional().describe('Priority it has in the set now.'),
   hidden: z.boolean().optional().describe('Whether it is hidden in the set now.'),
   tlsMode: z.string().optional().describe('TLS mode that runs.'),
