@@ -14,6 +14,8 @@ export interface Io {
   readonly interrupted: () => AbortSignal;
   /** Aborted by a second Ctrl-C, once somebody looks at it; until then that ends the process. */
   readonly insisted: () => AbortSignal;
+  /** The first end was not Ctrl-C, which a terminal tells to commands too: somebody ended this process alone. */
+  readonly terminated?: () => boolean;
   /** Waits so long, or until the signal; never fails. */
   readonly sleep: (millis: number, signal: AbortSignal) => Promise<void>;
   readonly now: () => number;
@@ -40,6 +42,7 @@ export function realIo(): Io {
     ask: stdin.isTTY === true ? askOnTerminal : null,
     interrupted,
     insisted,
+    terminated: () => byOthers,
     sleep,
     now: () => Date.now(),
     fetch: (...args) => fetch(...args),
@@ -81,6 +84,7 @@ export function sleep(millis: number, signal: AbortSignal): Promise<void> {
 
 let stop: AbortController | null = null;
 let insist: AbortController | null = null;
+let byOthers = false;
 
 /** One press of Ctrl-C can come twice: from the terminal, and passed on by what started us. */
 const ONE_PRESS = 500;
@@ -92,8 +96,10 @@ function interrupted(): AbortSignal {
     let at = 0;
     const onSignal = (signal: NodeJS.Signals): void => {
       if (controller.signal.aborted && Date.now() - at < ONE_PRESS) return;
-      if (!controller.signal.aborted) controller.abort();
-      else if (insist !== null && !insist.signal.aborted) insist.abort();
+      if (!controller.signal.aborted) {
+        byOthers = signal !== 'SIGINT';
+        controller.abort();
+      } else if (insist !== null && !insist.signal.aborted) insist.abort();
       else {
         process.removeAllListeners(signal);
         process.kill(process.pid, signal);

@@ -303,6 +303,13 @@ class Roll {
   #sayStopping(): void {
     const names = this.#busy.map((job) => job.name);
     if (names.length === 0) return;
+    if (this.#context.io.terminated?.()) {
+      for (const job of this.#busy) job.command?.terminate();
+      this.#context.terminal.err(
+        `nothing more is begun; the command on ${names.join(', ')} is asked to end, and what it works on stays locked until then`,
+      );
+      return;
+    }
     this.#context.terminal.err(
       `nothing more is begun; the command still runs on ${names.join(', ')}, which stays locked until it ends; Ctrl-C again gives up`,
     );

@@ -47,6 +47,8 @@ export function checkCommand(command: readonly string[], takesHosts: boolean): v
 export interface Started {
   /** Its exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
+  /** Asks it to end; it is waited for. */
+  readonly terminate: () => void;
   /** Asks it to end and waits for it no longer. */
   readonly abandon: () => void;
 }
@@ -74,7 +76,7 @@ export function start(context: Context, command: readonly string[], name: string
     child.stderr.destroy();
     child.unref();
   };
-  return { ended, abandon };
+  return { ended, terminate: () => void child.kill('SIGTERM'), abandon };
 }
 
 function tell(context: Context, name: string, stream: NodeJS.ReadableStream): void {
