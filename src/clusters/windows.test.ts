@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { desired } from './fixtures.ts';
+import { advance } from './learn.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
 import { closedWindow, type DesiredWindow, windowAt } from './windows.ts';
@@ -114,4 +115,21 @@ test('C7.1 OverrideWindows lets the waiting change go on at once and says who as
   expect(set.toTheEnd().filter((line) => line.startsWith('reload'))).toHaveLength(3);
   expect(set.state.ended).toMatchObject([{ state: 'Succeeded' }]);
   expect(set.state.ended[0]?.message).toMatch(/until 2026-11-25T14:00:0\d.000Z: CVE-2026-1$/);
+});
+
+test('C7.1 a later override never takes back what an earlier one gave', () => {
+  const set = new Play(desired({ windows: [saturday] }));
+  const asked = (uid: string, duration: string) => ({
+    uid,
+    name: uid,
+    spec: { type: 'OverrideWindows', mongodbResourceRef: { name: 'orders' }, reason: 'r', duration } as const,
+    createdAt: 0,
+    cancelRequested: false,
+  });
+  set.requests = [asked('long', '2h')];
+  const first = advance(set.state, set.desired, set.reading(), wednesday);
+  set.requests = [asked('long', '2h'), asked('short', '1m')];
+  const second = advance(first, set.desired, set.reading(), wednesday + 1000);
+  expect(second.windowOverride?.until).toBe(first.windowOverride?.until);
+  expect(second.ended).toHaveLength(2);
 });

@@ -128,7 +128,8 @@ function overrideWindows(state: State, observed: Observed, now: Millis): State {
   for (const { uid, name, spec } of observed.requests) {
     if (spec.type !== 'OverrideWindows' || isEnded(next, uid)) continue;
     const duration = parseDuration(spec.duration);
-    const until = now + (duration.ok ? duration.value : 0);
+    // A later one never takes back what an earlier one gave: that may be somebody else's.
+    const until = Math.max(next.windowOverride?.until ?? 0, now + (duration.ok ? duration.value : 0));
     const message = `changes do not wait for windows until ${new Date(until).toISOString()}: ${spec.reason}`;
     next = end(
       { ...next, windowOverride: { until, operation: name } },

@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { DAY, MINUTE } from '../../base/units.ts';
 import {
   type DeepReadonly,
-  durationText,
+  durationWithin,
   nameText,
   objectReference,
   someText,
@@ -11,6 +12,9 @@ import { commonStatus, envelope } from '../meta.ts';
 
 const target = { mongodbResourceRef: objectReference('MongoDB').describe('What it is done to.') } as const;
 const member = someText().describe('Name of the member, such as orders-1.');
+
+/** How long windows can be overridden. */
+const OVERRIDE = { least: MINUTE, most: 30 * DAY, text: 'must be from 1m to 30d' } as const;
 
 const TYPE_TEXT = 'What is to be done.';
 
@@ -78,7 +82,9 @@ export const operationSpecSchema = z.discriminatedUnion('type', [
     type: z.literal('OverrideWindows').describe(TYPE_TEXT),
     ...target,
     reason: someText().describe('Why changes may not wait for the maintenance window.'),
-    duration: durationText().default('2h').describe('How long they may go on outside the windows.'),
+    duration: durationWithin(OVERRIDE)
+      .default('2h')
+      .describe('How long they may go on outside the windows, from 1m to 30d.'),
   }),
   z.strictObject({ type: z.literal('StartBalancer').describe(TYPE_TEXT), ...target }),
   z.strictObject({
