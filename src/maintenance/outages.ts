@@ -45,7 +45,7 @@ export class Outages {
     return this.#all.flatMap((a) =>
       a.actions.flatMap((action) => {
         const until = endOf(a, action);
-        if (a.from > to || until < from) return [];
+        if (a.from > to || until <= from) return [];
         const ref: LockRef = { kind: 'announced', priority: APPROVED_PRIORITY, owner: a.owner, until };
         return itemsOf(fleet, resolve(fleet, action)).map((item) => [item, ref] as const);
       }),

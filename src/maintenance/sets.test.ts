@@ -3,6 +3,7 @@ import { admitMember, type MemberAsk, releaseMember } from './admit.ts';
 import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec, NodeState, ReplicaSetSpec } from './fleetSpec.ts';
+import { MEMBER_SETTLE } from './limits.ts';
 import { completeActions, createTask, dropTask, refreshTask, type TaskSpec } from './tasks.ts';
 import type { Action, Mode } from './types.ts';
 
@@ -224,7 +225,8 @@ test('C1.2 MNT-05 a refusal names lock, holder, task, deadline and the members i
   );
   expect([second.refusal?.by, second.retryAt]).toEqual([
     [{ kind: 'replicaSet', set: 'a', out: ['a-0'] }],
-    10 * MINUTE,
+    // The lock ends, and the member has settled.
+    10 * MINUTE + MEMBER_SETTLE,
   ]);
   const again = hosts('again', 'h0');
   expect(again.refusal?.by).toEqual([
@@ -255,7 +257,7 @@ test('C3.2 S13 the control plane asks like everybody else: a granted host makes 
   expect(refused).toMatchObject({
     kind: 'refused',
     refusal: { reason: 'WouldLoseMajority' },
-    retryAt: 10 * MINUTE,
+    retryAt: 10 * MINUTE + MEMBER_SETTLE,
   });
 });
 

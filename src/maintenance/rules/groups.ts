@@ -170,7 +170,10 @@ function tooMany(pass: Pass, v: number, g: number, own: number): Refusal {
   const rule = mode === 'weak' ? `weak allows ${weakRule(erasure)}` : `${mode} allows 1`;
   const message = `too many unavailable vdisks: ${outs.length} of ${fleet.membersOf(g).length} in group ${name} (${erasure}) would be out, ${rule}; out: ${namesText(names)}`;
   const by = [{ kind: 'group' as const, group: id, out: others.map((o) => nodeKey(pass, o.vdisk)) }];
-  return refuse('DISALLOW_TEMP', 'TooManyUnavailableVDisks', message, by, freeTime(pass, v, g, others));
+  // What smart falls back to counts too: it is granted as soon as that fits.
+  const fallsBack = mode === 'smart' && own === 0 && !holds(pass, g);
+  const judged = mode === 'smart' ? (fallsBack ? 'weak' : 'strong') : mode;
+  return refuse('DISALLOW_TEMP', 'TooManyUnavailableVDisks', message, by, freeTime(pass, v, others, judged));
 }
 
 const nodeKey = (pass: Pass, u: number): string =>
@@ -196,7 +199,8 @@ const ownOuts = (pass: Pass, v: number, g: number): readonly Out[] =>
   outsOf(pass, v, g, (u) => refsOf(pass, u).some((ref) => ref.kind === 'pass' && ref.pass === pass.number));
 
 /** When enough locks of the group have ended, if locks are what stands in the way. */
-function freeTime(pass: Pass, v: number, g: number, others: readonly Out[]): Millis | null {
+function freeTime(pass: Pass, v: number, others: readonly Out[], mode: Mode): Millis | null {
+  const g = pass.fleet.vdiskGroup[v] as number;
   const ends = others
     .map((out) => ({ out, at: allFreeAt(refsOf(pass, out.vdisk)) }))
     .filter((e): e is { out: Out; at: Millis } => e.at !== null && isGoodBelow(pass, e.out.vdisk))
@@ -205,7 +209,6 @@ function freeTime(pass: Pass, v: number, g: number, others: readonly Out[]): Mil
   const target: Out = { vdisk: v, realm: pass.fleet.vdiskRealm[v] as number };
   for (const end of ends) {
     left = left.filter((o) => o !== end.out);
-    const mode = pass.mode === 'smart' ? 'strong' : pass.mode;
     if (within(pass.fleet.erasures[g] as Erasure, mode, [...left, target])) return end.at;
   }
   return null;

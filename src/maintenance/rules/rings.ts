@@ -82,15 +82,13 @@ function tooMany(
 ): Refusal {
   const by: Blocker[] = [];
   const parts: string[] = [];
-  let known = true;
-  let at = Number.NEGATIVE_INFINITY;
+  const ends: (Millis | null)[] = [];
   const of = storage.cluster === undefined ? '' : ` of ${storage.cluster}`;
   storage.rings.forEach((ring, r) => {
     const state = stateOf(ring, pass.now);
     if (r === own || (state !== 'restart' && state !== 'settling')) return;
     const until = state === 'settling' ? ring.lastStart + RING_SETTLE : restartEnds(pass, ring);
-    if (until === null) known = false;
-    else at = Math.max(at, until);
+    ends.push(until);
     const out = ring.nodes.filter((n) => pass.fleet.state(n) !== 'up' || pass.fleet.nodeLocked(n));
     by.push({
       kind: 'ring',
@@ -107,8 +105,20 @@ function tooMany(
   });
   const budget = pass.mode === 'weak' ? Math.floor((storage.nToSelect - 1) / 2) : 1;
   const message = `too many unavailable state storage rings. Restarting rings: ${count.restart} (this one, ${own}, included). Temporary (for a 2 minutes) locked rings: ${count.settling}. Disabled rings: ${count.disabled}. Maximum allowed number of unavailable rings for this mode: ${budget}. ${parts.join('; ')}`;
-  const retryAt = known && at > Number.NEGATIVE_INFINITY ? at : null;
+  const retryAt = freeTime(ends, sparedBy(pass, storage, count.disabled));
   return refuse('DISALLOW_TEMP', 'TooManyUnavailableStateStorageRings', message.trim(), by, retryAt);
+}
+
+/** How many other rings may be out beside this one, by what the mode allows in the end. */
+function sparedBy(pass: Pass, storage: StateStorage, disabled: number): number {
+  const weak = pass.mode === 'weak' || (pass.mode === 'smart' && !holdsRing(pass, storage));
+  return weak ? Math.max(0, Math.floor((storage.nToSelect - 1) / 2) - disabled - 1) : 0;
+}
+
+/** When no more than so many of those that are out are left; null: not known, since too many of them have no known end. */
+function freeTime(ends: readonly (Millis | null)[], spared: number): Millis | null {
+  const known = ends.filter((at) => at !== null).sort((a, b) => a - b);
+  return known[ends.length - spared - 1] ?? null;
 }
 
 /** When the locks of a ring's replicas end; null: a replica is down, or a lock has no end. */

@@ -2,7 +2,7 @@
 import type { Millis } from '../../base/units.ts';
 import type { SetMemberSpec } from '../fleetSpec.ts';
 import { isElectable, type ReplicaSet } from '../layout.ts';
-import { HAND_OVER_TAKES } from '../limits.ts';
+import { HAND_OVER_TAKES, MEMBER_SETTLE } from '../limits.ts';
 import type { ReasonCode, Refusal } from '../types.ts';
 import { allFreeAt, goesAlong, namesText, outText, type Pass, refuse } from './look.ts';
 
@@ -138,15 +138,17 @@ function lastCopy(pass: Pass, set: ReplicaSet, n: number): Refusal {
 
 function checkVotes(pass: Pass, set: ReplicaSet, n: number, rest: Rest): Refusal | null {
   const unavailable = set.voters - rest.voters;
+  const strict = pass.mode === 'strong' || (pass.mode === 'smart' && holds(pass, set));
+  // So many of those that are out have to be back before both rules agree.
+  const back = Math.max(set.majority - rest.voters, strict ? unavailable - 1 : 0);
   // Somebody else being out does not forbid work on a member without a vote, but a lost majority does.
   if (rest.voters < set.majority) {
     const sentence = `${set.spec.key} would have ${rest.voters} of ${set.voters} voters, its majority is ${set.majority}${behind(set)}`;
-    return standsInTheWay(pass, set, n, 'WouldLoseMajority', sentence);
+    return standsInTheWay(pass, set, n, 'WouldLoseMajority', sentence, back);
   }
-  const strict = pass.mode === 'strong' || (pass.mode === 'smart' && holds(pass, set));
   if (!strict || unavailable <= 1) return null;
   const sentence = `${unavailable} of ${set.voters} voters of ${set.spec.key} would be out, ${pass.mode} allows 1`;
-  return standsInTheWay(pass, set, n, 'TooManyUnavailableMembers', sentence);
+  return standsInTheWay(pass, set, n, 'TooManyUnavailableMembers', sentence, back);
 }
 
 function checkWrites(pass: Pass, set: ReplicaSet, n: number, rest: Rest): Refusal | null {
@@ -194,6 +196,7 @@ function standsInTheWay(
   n: number,
   reason: ReasonCode,
   sentence: string,
+  back: number | null = null,
 ): Refusal {
   const out = set.nodes.filter((m) => m !== n && (pass.fleet.state(m) !== 'up' || pass.fleet.nodeLocked(m)));
   const who =
@@ -203,12 +206,35 @@ function standsInTheWay(
   const by = [
     { kind: 'replicaSet' as const, set: set.spec.key, out: out.map((m) => pass.fleet.nodes[m]?.key ?? '') },
   ];
-  return refuse('DISALLOW_TEMP', reason, `${sentence}${who}`, by, freeTime(pass, out));
+  return refuse(
+    'DISALLOW_TEMP',
+    reason,
+    `${sentence}${who}`,
+    by,
+    back === null ? allBack(pass, out) : votersBack(pass, out, back),
+  );
 }
 
 /** When all of them are back, if all of them are merely locked. */
-function freeTime(pass: Pass, out: readonly number[]): Millis | null {
-  if (out.length === 0 || out.some((m) => pass.fleet.state(m) !== 'up')) return null;
-  const ends = out.map((m) => allFreeAt(pass.fleet.refs({ kind: 'node', index: m })));
-  return ends.includes(null) ? null : Math.max(...ends.map((at) => at ?? 0));
+function allBack(pass: Pass, out: readonly number[]): Millis | null {
+  const ends = out.map((m) => backAt(pass, m));
+  return ends.length === 0 || ends.includes(null) ? null : Math.max(...ends.map((at) => at ?? 0));
+}
+
+/** When so many voters of them are back; null: not known, since too many are down or held without an end. */
+function votersBack(pass: Pass, out: readonly number[], needed: number): Millis | null {
+  const ends = out
+    .filter((m) => pass.fleet.memberOf(m)?.votes === 1)
+    .flatMap((m) => backAt(pass, m) ?? [])
+    .sort((a, b) => a - b);
+  return ends[needed - 1] ?? null;
+}
+
+/** When it counts as up again: its locks have ended, and it has settled. Null: it is down, or a lock has no known end. */
+function backAt(pass: Pass, n: number): Millis | null {
+  if (pass.fleet.state(n) !== 'up') return null;
+  const refs = pass.fleet.refs({ kind: 'node', index: n });
+  const held = allFreeAt(refs.filter((ref) => ref.kind === 'held'));
+  const all = allFreeAt(refs);
+  return all === null || held === null ? all : Math.max(all, held + MEMBER_SETTLE);
 }

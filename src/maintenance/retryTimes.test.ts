@@ -1,0 +1,91 @@
+/** `retry_after` is the true time, wherever locks with an end are all that stands in the way (C1.2, C4.1). */
+import { expect, test } from 'vitest';
+import { Desk } from './desk.ts';
+import { Fleet } from './fleet.ts';
+import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
+import type { Mode } from './types.ts';
+
+const node = (n: number, kind: NodeSpec['kind']): NodeSpec => ({
+  key: `${n}`,
+  name: `node ${n}`,
+  host: `h${n}`,
+  kind,
+  state: 'up',
+  startedAt: null,
+  cluster: 'c',
+  disks: kind === 'storage' ? [{ id: 0, ok: true }] : [],
+});
+
+const nodesOf = (count: number, kind: NodeSpec['kind']): NodeSpec[] =>
+  Array.from({ length: count }, (_, n) => node(n, kind));
+
+function group(): FleetSpec {
+  const nodes = nodesOf(8, 'storage');
+  const vdisks = nodes.map((n) => ({ node: n.key, disk: 0, realm: 0, ok: true }));
+  return { nodes, groups: [{ id: 1, erasure: 'block-4-2', vdisks }] };
+}
+
+function rings(): FleetSpec {
+  const nodes = nodesOf(9, 'dynamic');
+  return { nodes, stateStorages: [{ nToSelect: 9, rings: nodes.map((n) => [n.key]), disabled: [] }] };
+}
+
+function set(): FleetSpec {
+  const nodes = nodesOf(5, 'member');
+  const members = nodes.map((n) => ({ node: n.key, votes: 1 as const, priority: 1, data: true }));
+  const replicaSets = [
+    {
+      key: 's',
+      role: 'replicaSet' as const,
+      members,
+      writeConcern: 'majority' as const,
+      interruption: false,
+    },
+  ];
+  return { nodes, replicaSets };
+}
+
+/** Asks for the next node while others are held until the given times: when it is told to come back, and what it gets then. */
+function comesBack(spec: FleetSpec, until: readonly number[], mode: Mode) {
+  const ask = (desk: Desk, n: number, how: Mode, duration: number | null, now: number) =>
+    desk.request(
+      {
+        owner: `u${n}`,
+        mode: how,
+        partial: true,
+        schedule: false,
+        actions: [{ action: { type: 'lock', scope: { kind: 'node', node: `${n}` }, duration }, at: [0, 0] }],
+      },
+      now,
+    );
+  const held = (): Desk => {
+    const desk = new Desk(new Fleet(spec));
+    for (const [n, end] of until.entries())
+      expect(ask(desk, n, 'force', end, 0).granted, `node ${n}`).toHaveLength(1);
+    return desk;
+  };
+  const at = ask(held(), until.length, mode, null, 0).refusal?.retryAt ?? null;
+  if (at === null) return { at, before: false, after: false };
+  const granted = (now: number): boolean => {
+    const desk = held();
+    desk.expire(now);
+    return ask(desk, until.length, mode, null, now).granted.length > 0;
+  };
+  return { at, before: granted(at - 1), after: granted(at) };
+}
+
+const CASES: readonly (readonly [string, FleetSpec, readonly number[], Mode, number])[] = [
+  ['a group in strong', group(), [3000, 1000, 2000], 'strong', 3000],
+  ['a group in weak', group(), [3000, 1000, 2000], 'weak', 2000],
+  ['a group in smart, which falls back to weak', group(), [3000, 1000, 2000], 'smart', 2000],
+  ['rings in strong', rings(), [3000, 1000, 2000, 4000, 5000], 'strong', 5000],
+  ['rings in weak', rings(), [3000, 1000, 2000, 4000, 5000], 'weak', 2000],
+  ['rings in smart', rings(), [3000, 1000, 2000, 4000, 5000], 'smart', 2000],
+  ['a set in strong', set(), [3000, 1000, 2000], 'strong', 8000],
+  ['a set in weak', set(), [3000, 1000, 2000], 'weak', 7000],
+  ['a set in smart', set(), [3000, 1000, 2000], 'smart', 7000],
+];
+
+test.each(CASES)('C1.2 C4.1 of %s it is told exactly when it can be had', (_, spec, until, mode, at) => {
+  expect(comesBack(spec, until, mode)).toEqual({ at, before: false, after: true });
+});
