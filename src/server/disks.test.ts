@@ -30,7 +30,7 @@ test('A6.6 STO-06 apply and plan warn of a size that no disk holds; it stands in
         shardCount: 1,
         mongodsPerShardCount: 3,
         configServerCount: 3,
-        mongosCount: 1,
+        mongosCount: 2,
         shard: { storage: { size: '101Gi' } },
         placement: { hosts: ['db1'] },
       },
