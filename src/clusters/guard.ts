@@ -15,6 +15,7 @@ import {
   isNewcomer,
   isOut,
   type MemberView,
+  mayLeadByNow,
   primaryOf,
   replicaSetIds,
   runsItsSnapshot,
@@ -296,6 +297,8 @@ function guardDisruption(
   if (isOlder(view.member.replicaSet, state, members))
     return no('Stale', 'the set has another configuration by now');
   if (view.facts === null) return no('Stale', `nothing is known of ${member}`);
+  if (view.member.stage === 'active' && mayLeadByNow(view, members))
+    return no('NotSecondary', `nobody is known to be primary, so ${member} may be by now (S3)`);
   // A8.3: nothing of a set is worked on while chunks move, except what is down already.
   const isOfSet = desired.sharded !== null && view.member.role !== 'router';
   if (isOfSet && !isDown(view) && state.balancer?.confirmed !== true)

@@ -180,6 +180,16 @@ export function primaryOf(members: readonly MemberView[]): MemberView | null {
   return best;
 }
 
+/**
+ * S3: a secondary that may lead by now: nobody says that he leads, nor does anybody name somebody who may. An election is on,
+ * or was, and readings that are still to come tell of it.
+ */
+export function mayLeadByNow(view: MemberView, members: readonly MemberView[]): boolean {
+  if (stateOf(view) !== 'SECONDARY' || members.length === 1 || primaryOf(members) !== null) return false;
+  const following = new Set(members.filter((v) => v.database !== null).map((v) => memberHost(v.member)));
+  return members.every((v) => !v.database?.primary || following.has(v.database.primary));
+}
+
 /** The set's configuration as its primary has it. */
 export const configOf = (members: readonly MemberView[]): ReplSetConfig | null =>
   primaryOf(members)?.database?.config ?? null;

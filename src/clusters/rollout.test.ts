@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Step } from './decisions.ts';
 import type { MemberFacts } from './facts.ts';
-import { desired } from './fixtures.ts';
+import { desired, running, seen } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
@@ -11,6 +11,7 @@ import { preview } from './preview.ts';
 import { nextTlsMode } from './snapshotInputs.ts';
 import { startStep, withMember } from './state.ts';
 import { status } from './status.ts';
+import { memberHost } from './topology.ts';
 import type { Observed, TlsMode } from './types.ts';
 
 test('A7.3 A9.1 A8.2 S3 a changed configuration: secondaries from the highest index, then a hand-over, then the old primary', () => {
@@ -247,6 +248,24 @@ test('S1 no member is taken down while another is not healthy or unknown', () =>
     play.states = [...states];
     expect(play.pass(), states.join()).toMatch(/^wait /);
   }
+});
+
+test('S3 nobody restarts while an election is on: who follows may lead by now, and readings of it are to come', () => {
+  const want = desired({ mongodConfig: { a: 1 }, generation: 2 });
+  const before = running(desired());
+  const secondaries = ['SECONDARY', 'SECONDARY', 'SECONDARY'] as const;
+  const reading = (primary: string | null): Observed => seen(before, want, secondaries, { primary });
+  const state = advance(before, want, reading(null), 1000);
+  const reload: Step = { kind: 'reload', member: 'orders-2', configVersion: 2 };
+  const [first] = state.members.map((m) => memberHost(m) ?? '');
+  for (const said of [null, first ?? '']) {
+    expect(plan(reading(said), want, state, 1000).act, `${said}`).toBeNull();
+    expect(guard(reload, reading(said), want, state, 1000), `${said}`).toMatchObject({
+      reason: 'NotSecondary',
+    });
+  }
+  // Whom they follow may be one that nobody reports: then none of them leads.
+  expect(guard(reload, reading('away:27017'), want, state, 1000)).toBeNull();
 });
 
 test('S2 A9.4 the next member waits until the one before runs its snapshot and has caught up', () => {

@@ -5,7 +5,7 @@ import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
-import { applyOutcome, cancelStep, memberOf, startStep } from './state.ts';
+import { applyOutcome, cancelStep, memberOf, startStep, withMember } from './state.ts';
 import type { ActivatedSnapshot, Desired, Observed, State } from './types.ts';
 
 const CONFIG = { operationProfiling: { slowOpThresholdMs: 50 } };
@@ -30,6 +30,20 @@ test('S2 A3.1 whose snapshot was sent without an answer is given one again befor
   expect(plan(play.reading(), wanted, later, 20_000).act?.steps).toMatchObject([
     { kind: 'reload', member: step.member },
   ]);
+});
+
+test('S2 CFG-01 such a member comes before a primary that is to be hidden and hands over for that', () => {
+  const { play, wanted, step, sent } = begun();
+  const state = applyOutcome(sent, step, 's1', UNKNOWN, 16_000);
+  const members = wanted.members.map((m, i) => (i === 0 ? { ...m, hidden: true, priority: 0 } : m));
+  const hidden = { ...wanted, members, generation: 3 };
+  const later = advance(state, hidden, play.reading(), 20_000);
+  expect(plan(play.reading(), hidden, later, 20_000).act?.steps).toMatchObject([
+    { kind: 'reload', member: step.member },
+  ]);
+  // Whoever has had what it was sent holds nobody up.
+  const had = withMember(later, step.member, { stage: 'active', unanswered: [] });
+  expect(plan(play.reading(), hidden, had, 20_000).act?.steps).toMatchObject([{ kind: 'stepDown' }]);
 });
 
 test('S2 A9.1 the same when what was sent is not wanted any more, and when the control plane died before it heard', () => {

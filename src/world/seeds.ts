@@ -169,4 +169,15 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'maintained',
     showed: 'a task was granted a member that had been given its vote and was still told to have none',
   },
+  {
+    seed: 965_426,
+    kind: 'replicaSets',
+    showed:
+      'a primary that was to be hidden waited for a member that had lost what it was sent, and both stood still',
+  },
+  {
+    seed: 969_767,
+    kind: 'replicaSets',
+    showed: 'a member was restarted that had been elected while the control plane slept',
+  },
 ];

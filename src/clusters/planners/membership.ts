@@ -30,7 +30,7 @@ import {
   verdict,
   wait,
 } from './planner.ts';
-import { heirOf } from './rollout.ts';
+import { heirOf, isUnderWay } from './rollout.ts';
 
 /*
  * Who is in the set. One change a time, each built on the configuration the primary has now (STK-09):
@@ -171,6 +171,10 @@ function handOver(
   because: Reason,
 ): Decision {
   const { name } = primary.member;
+  // Its grant is given back only when it has had what it was given, and two members of a set are never out at once (S2).
+  const busy = members.find((v) => isUnderWay(scene, v.member) && isHealthy(v, members));
+  if (busy !== undefined)
+    return wait('DisruptionInProgress', soon(scene), `${name} hands over when ${busy.member.name} is done`);
   const staying = members.filter((v) => v.member.stage !== 'removing' || v === primary);
   if (heirOf(primary, staying) === null)
     return wait(

@@ -18,6 +18,7 @@ import {
   isUnanswered,
   lagOf,
   type MemberView,
+  mayLeadByNow,
   primaryOf,
   runsItsSnapshot,
   stateOf,
@@ -287,6 +288,10 @@ function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly M
   }
   const later = outsideWindow(scene, view);
   if (later !== null) return later;
+  if (mayLeadByNow(view, members)) {
+    const detail = `${view.member.name} may be elected: its restart waits until the set has a primary`;
+    return wait('WaitingForPrimary', soon(scene), detail, view.member.name);
+  }
   const safe = mayGoDown(scene, view, members);
   if (safe !== null) return safe;
   if (stateOf(view) !== 'PRIMARY' || members.length === 1) return give(scene, view);
