@@ -1,71 +1,10 @@
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { makeRng } from '../base/rng.ts';
-import type { Store } from '../engine/ports.ts';
-import { ManualClock } from '../engine/testing/clock.ts';
-import type { Action, MemberAsk, TaskReply, TaskSpec } from '../maintenance/index.ts';
-import { openMemoryStore } from '../store/memory.ts';
-import { memoryDisk } from '../store/memory-tables.ts';
+import { MINUTE } from '../base/units.ts';
+import type { TaskReply } from '../maintenance/index.ts';
 import { Authority } from './authority.ts';
 import { PlayedFleet, playedSet, quiet } from './testing/played.ts';
-
-const MINUTE = 60_000;
-/** Members that were worked on count as out a moment longer. */
-const SETTLED = 6_000;
-const HOSTS = ['h0', 'h1', 'h2'];
-const opened: Authority[] = [];
-afterEach(async () => {
-  for (const authority of opened.splice(0)) await authority.close();
-});
-
-interface Stage {
-  readonly clock: ManualClock;
-  readonly source: PlayedFleet;
-  readonly store: Store;
-  another(store?: Store): Promise<Authority>;
-}
-
-function stage(): Stage {
-  const clock = new ManualClock(0);
-  const disk = memoryDisk();
-  const store = openMemoryStore({ clock, disk });
-  const source = new PlayedFleet({ a: playedSet('a', HOSTS), b: playedSet('b', HOSTS) });
-  const another = async (of: Store = store): Promise<Authority> => {
-    const authority = new Authority({ store: of, clock, log: quiet, source });
-    await authority.open();
-    opened.push(authority);
-    return authority;
-  };
-  return { clock, source, store, another };
-}
-
-const host = (name: string, minutes = 10): Action => ({
-  type: 'lock',
-  scope: { kind: 'host', host: name },
-  duration: minutes * MINUTE,
-});
-const task = (uid: string, hosts: readonly string[], more: Partial<TaskSpec> = {}): TaskSpec => ({
-  uid,
-  owner: 'eve',
-  description: 'kernel',
-  mode: 'strong',
-  priority: 0,
-  dryRun: false,
-  maxInFlight: 0,
-  groups: hosts.map((h) => [host(h)]),
-  ...more,
-});
-const states = (reply: TaskReply): readonly string[] =>
-  reply.groups.flat().map((a) => `${(a.action.scope as { host: string }).host} ${a.status}`);
-const member = (node: string, more: Partial<MemberAsk> = {}): MemberAsk => ({
-  id: `cluster/${node}`,
-  node: `default/${node}`,
-  holder: 'MongoDB default/a',
-  why: 'restart',
-  priority: 0,
-  mode: 'strong',
-  duration: 5 * MINUTE,
-  ...more,
-});
+import { fullDisk, HOSTS, member, SETTLED, stage, states, task } from './testing/stage.ts';
 
 test('C1.6 tasks, locks and their order survive a restart of the authority', async () => {
   const { another, store } = stage();
@@ -138,66 +77,6 @@ test('C1.3 a deadline that passes frees its host by itself, and the pending rest
   expect(states(await authority.refresh('t'))).toEqual(['h1 PERFORMED']);
   await authority.complete((await authority.get('t')).groups.flat().map((a) => a.id ?? ''));
   expect(await authority.list('')).toEqual([]);
-});
-
-test('C3.2 S2 the engine waits for a person with that reason, and a person for the engine', async () => {
-  const { another, clock } = stage();
-  const authority = await another();
-  await authority.create(task('t', ['h0']), undefined);
-  const refused = await authority.acquire(member('a-1'));
-  expect(refused).toMatchObject({ kind: 'refused', refusal: { reason: 'WouldLoseMajority' } });
-  expect(refused.kind === 'refused' && refused.refusal.message).toContain('task t (owner eve)');
-  await authority.drop('t');
-  await clock.advance(SETTLED);
-  expect((await authority.acquire(member('a-1'))).kind).toBe('granted');
-  const reply = await authority.create(task('u', ['h0']), undefined);
-  expect(reply.groups[0]?.[0]?.details).toContain('locked by belay-p-');
-  expect(reply.groups[0]?.[0]?.details).toContain('task MongoDB default/a: restart (owner belay)');
-  await authority.release('cluster/a-1');
-  expect(states(await authority.refresh('u'))).toEqual(['h0 PERFORMED']);
-});
-
-test('C6.1 S13 what was handed over is granted at once, once the control plane holds nothing there any more', async () => {
-  const { another, source } = stage();
-  const [mine, other] = [await another(), await another()];
-  source.setRole('a', 'default/a-0', 'PRIMARY');
-  let told = 0;
-  other.onChange(() => told++);
-  const reply = await mine.create(task('t', ['h0'], { stepDown: true }), undefined);
-  expect(reply.groups[0]?.[0]?.reason).toBe('PrimaryStepsDown');
-  // The other control plane, whose cluster it is, hears of it and hands over.
-  await expect.poll(() => other.handOvers().map(({ node }) => node)).toEqual(['default/a-0']);
-  expect((await other.acquire(member('a-0'))).kind).toBe('granted');
-  source.setRole('a', 'default/a-0', 'SECONDARY');
-  expect(states(await mine.refresh('t'))).toEqual(['h0 PENDING']);
-  expect((await mine.get('t')).groups[0]?.[0]?.reason).toBe('PrimaryStepsDown');
-  await other.release('cluster/a-0');
-  await expect.poll(async () => states(await mine.get('t'))).toEqual(['h0 PERFORMED']);
-  expect(other.handOvers()).toEqual([]);
-});
-
-test('C3.2 a wish of the engine that nobody repeats is given up and holds nobody back', async () => {
-  const { another, clock } = stage();
-  const authority = await another();
-  await authority.create(task('t', ['h0']), undefined);
-  await authority.acquire(member('a-1', { priority: -10 }));
-  await authority.drop('t');
-  expect(states(await authority.create(task('u', ['h1']), undefined))).toEqual(['h1 PENDING']);
-  await clock.advance(3 * MINUTE);
-  expect(states(await authority.refresh('u'))).toEqual(['h1 PERFORMED']);
-});
-
-test('L2 a wish that waits writes next to nothing while it is repeated', async () => {
-  const { another, store, clock } = stage();
-  const authority = await another();
-  await authority.create(task('t', ['h0']), undefined);
-  await authority.acquire(member('a-1'));
-  const writes = store.writes;
-  for (let i = 0; i < 15; i++) {
-    await clock.advance(1_000);
-    await authority.acquire(member('a-1'));
-  }
-  expect(store.writes).toBe(writes);
 });
 
 test('C5.3 what the fleet reports counts at once, up and down', async () => {
@@ -312,50 +191,14 @@ test('MNT-01 S16 force is recorded with who and why', async () => {
 
 test('S10 S13 a store that fails in the middle of a decision leaves the truth of the store', async () => {
   const { another, store } = stage();
-  let broken = true;
-  const failing = new Proxy(store, {
-    get: (target, name) => {
-      if (name === 'commit' && broken) return () => Promise.reject(new Error('disk full'));
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-  const authority = await another(failing);
+  const disk = fullDisk(store);
+  disk.full = true;
+  const authority = await another(disk.store);
   await expect(authority.create(task('t', ['h0']), undefined)).rejects.toThrow('disk full');
-  broken = false;
+  disk.full = false;
   expect(states(await authority.create(task('u', ['h1']), undefined))).not.toEqual([]);
   const granted = (await authority.hosts()).flatMap((h) => h.holders.map((x) => `${h.host} ${x.task}`));
   expect(new Set(granted.map((g) => g.split(' ')[1])).size).toBe(1);
-});
-
-test('S14 S13 a hold that was given back in vain is still known, so that it is given back again', async () => {
-  const { another, store, source } = stage();
-  source.set('c', playedSet('c', ['h1', 'h2', 'h3']));
-  let broken = false;
-  const failing = new Proxy(store, {
-    get: (target, name) => {
-      if (name === 'commit' && broken) return () => Promise.reject(new Error('disk full'));
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-  const authority = await another(failing);
-  const ask = {
-    id: 'c/m',
-    node: 'default/c-0',
-    holder: 'c',
-    why: 'restarts',
-    priority: 100,
-    mode: 'strong',
-  } as const;
-  expect((await authority.acquire({ ...ask, duration: MINUTE })).kind).toBe('granted');
-  expect(authority.holds('c/')).toEqual(['c/m']);
-  broken = true;
-  await expect(authority.release('c/m')).rejects.toThrow('disk full');
-  expect(authority.holds('c/')).toEqual(['c/m']);
-  broken = false;
-  await authority.release('c/m');
-  expect(authority.holds('c/')).toEqual([]);
 });
 
 test('C6.4 hosts show state, holder, deadline, who waits, and what to be careful about', async () => {
@@ -411,15 +254,6 @@ test('C3.1 C3.2 C6.4 a task whose owner has died lets the control plane go on by
   await two.release(wish.id);
   await clock.advance(MINUTE);
   expect(states(await one.refresh('dead'))).toEqual(['h1 PERFORMED']);
-});
-
-test('C6.4 the control plane’s own waiting work is named by what it does', async () => {
-  const { another } = stage();
-  const authority = await another();
-  await authority.create(task('t', ['h0']), undefined);
-  await authority.acquire(member('a-1'));
-  const h1 = (await authority.hosts()).find(({ host: name }) => name === 'h1');
-  expect(h1?.waiting).toMatchObject([{ task: 'MongoDB default/a: restart', owner: 'belay' }]);
 });
 
 test('C1.5 new work can be switched off for all authorities; completing and dropping still work', async () => {
@@ -513,48 +347,6 @@ test('C1.5 S10 a task without an identity is given one, a dry run leaves nothing
   const names = (await store.list({ kind: 'MaintenanceTask' })).items.map((o) => o.metadata.name);
   expect(names.filter((name) => name !== uid)).toEqual([expect.stringMatching(/^task-[0-9a-f-]{36}$/)]);
   expect(states(await authority.get('Fix the Rack!'))).toEqual(['h1 PENDING']);
-});
-
-test('C3.2 C1.5 what the engine holds or waits for is no task of anybody, and holds no name of a person', async () => {
-  const { another, clock } = stage();
-  const authority = await another();
-  expect((await authority.acquire(member('a-0'))).kind).toBe('granted');
-  expect((await authority.acquire(member('a-1'))).kind).toBe('refused');
-  expect((await authority.acquire(member('b-1', { id: 'other/b-1' }))).kind).toBe('granted');
-  await authority.create(task('t', ['h2'], { mode: 'force' }), undefined);
-  expect(await authority.list('')).toEqual(['t']);
-  expect([...authority.holds('cluster/')].sort()).toEqual(['cluster/a-0', 'cluster/a-1']);
-  expect(authority.holds('other/')).toEqual(['other/b-1']);
-  expect(['default/a-0', 'default/nobody'].map((key) => authority.holderOf(key))).toEqual([null, null]);
-  const held = { task: 't', owner: 'eve', until: clock.now() + 10 * MINUTE };
-  expect(authority.holderOf('default/a-2')).toEqual(held);
-  // Only asked: nothing is held or remembered.
-  expect((await authority.mayTake(member('b-2'))).kind).toBe('refused');
-  expect(authority.holds('cluster/b')).toEqual([]);
-  await authority.release('cluster/a-0');
-  expect(authority.holds('cluster/')).toEqual(['cluster/a-1']);
-});
-
-test('C3.1 C3.2 a wish of another urgency or mode for the same member is another wish at once, and the old one is gone', async () => {
-  const { another, clock } = stage();
-  const authority = await another();
-  await authority.create(task('t', ['h0']), undefined);
-  const rows = async () => {
-    const views = await authority.hosts();
-    return views.flatMap((h) => h.waiting.map((w) => `${h.host} ${w.task} ${w.priority}`));
-  };
-  await authority.acquire(member('a-1', { priority: 5 }));
-  expect(await rows()).toEqual(['h1 MongoDB default/a: restart 5']);
-  await authority.acquire(member('a-1', { priority: -5 }));
-  expect(await rows()).toEqual(['h1 MongoDB default/a: restart -5']);
-  await authority.acquire(member('a-2', { id: 'cluster/a-1', priority: -5 }));
-  expect(await rows()).toEqual(['h2 MongoDB default/a: restart -5']);
-  // A mode that asks for less is judged as such, not as the wish was before.
-  const weak = member('b-2', { id: 'cluster/b', mode: 'weak', priority: -5 });
-  expect((await authority.acquire({ ...weak, mode: 'strong' })).kind).toBe('refused');
-  await authority.drop('t');
-  await clock.advance(SETTLED);
-  expect((await authority.acquire(weak)).kind).toBe('granted');
 });
 
 test('C1.6 the order in which tasks were made survives, whatever they are called and however the store pages them', async () => {

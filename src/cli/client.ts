@@ -1,3 +1,4 @@
+import { setTimeout as after } from 'node:timers/promises';
 import { BelayError, type Problem } from '../base/error.ts';
 import type { Secret } from '../base/secret.ts';
 import { type Millis, SECOND } from '../base/units.ts';
@@ -275,18 +276,8 @@ async function* readEvents(response: Response): AsyncGenerator<ServerSentEvent> 
   }
 }
 
-function pause(millis: Millis, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, millis);
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    if (signal.aborted) done();
-    else signal.addEventListener('abort', done);
-  });
-}
+const pause = (millis: Millis, signal: AbortSignal): Promise<void> =>
+  after(millis, undefined, { signal }).catch(() => {});
 
 /** Path of a kind's objects; without a namespace those of all, or of a kind that has none. */
 export const objectPath = (plural: string, namespace: string | null, name?: string): string => {

@@ -1,3 +1,5 @@
+import { setTimeout as after } from 'node:timers/promises';
+
 /** What the command line has of the outside: one record, so that tests run whole verbs in their own process. */
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -69,18 +71,8 @@ async function askOnTerminal(question: string): Promise<boolean> {
 }
 
 /** Waits so long, or until the signal. */
-export function sleep(millis: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, millis);
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    if (signal.aborted) done();
-    else signal.addEventListener('abort', done);
-  });
-}
+export const sleep = (millis: number, signal: AbortSignal): Promise<void> =>
+  after(millis, undefined, { signal }).catch(() => {});
 
 let stop: AbortController | null = null;
 let insist: AbortController | null = null;

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type CliRig, makeCli } from './testing/rig.ts';
+import { TOPOLOGY } from './testing/topology.ts';
 
 let cli: CliRig;
 beforeEach(async () => {
@@ -9,17 +10,6 @@ beforeEach(async () => {
 });
 afterEach(() => cli.close());
 
-const ids = [1, 2, 3, 4, 5, 6, 7, 8];
-const TOPOLOGY = `apiVersion: belay.dev/v1
-kind: Topology
-metadata: {name: ydb}
-spec:
-  nodes:
-${ids.map((id) => `    - {id: ${id}, host: y${id}, state: Up, disks: [{id: 1}]}`).join('\n')}
-  storageGroups:
-    - {id: 1, erasure: block-4-2, vdisks: [${ids.map((id) => `{node: ${id}, disk: 1}`).join(', ')}]}
-  limits: {cluster: {percent: 0}}
-`;
 const lines = (text: string): readonly string[] => text.trimEnd().split('\n');
 
 test('C6.1 create shows what is on each host, what was granted and what waits for what', async () => {

@@ -4,28 +4,16 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { MINUTE } from '../base/units.ts';
 import { type CliRig, makeCli, type Ran, type RunOptions } from './testing/rig.ts';
+import { TOPOLOGY } from './testing/topology.ts';
 import { AWAY_LIMIT } from './verbs/patience.ts';
 
 let cli: CliRig;
 beforeEach(async () => {
   cli = await makeCli();
-  await cli.belay(['apply', '-f', cli.file('ydb.yaml', TOPOLOGY)]);
+  await cli.belay(['apply', '-f', cli.file('ydb.yaml', `${TOPOLOGY}  healthMaxAge: 10d\n`)]);
   await cli.api.clock.advance(1);
 });
 afterEach(() => cli.close());
-
-const ids = [1, 2, 3, 4, 5, 6, 7, 8];
-const TOPOLOGY = `apiVersion: belay.dev/v1
-kind: Topology
-metadata: {name: ydb}
-spec:
-  nodes:
-${ids.map((id) => `    - {id: ${id}, host: y${id}, state: Up, disks: [{id: 1}]}`).join('\n')}
-  storageGroups:
-    - {id: 1, erasure: block-4-2, vdisks: [${ids.map((id) => `{node: ${id}, disk: 1}`).join(', ')}]}
-  limits: {cluster: {percent: 0}}
-  healthMaxAge: 10d
-`;
 
 /** A command that says `started HOST` and ends when the test lets it. */
 function held(): { readonly command: readonly string[]; readonly release: () => Promise<void> } {

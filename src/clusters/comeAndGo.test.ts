@@ -1,8 +1,8 @@
 /** Members that come and go while something else happens: what the deterministic world found. */
 import { expect, test } from 'vitest';
 import { disruptionsOf } from './disruption.ts';
-import type { ConfigMember } from './facts.ts';
-import { desired, ref, requested } from './fixtures.ts';
+import type { ConfigMember, ServiceFacts } from './facts.ts';
+import { desired, markerOf, ref, requested, serviceOf } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
@@ -21,6 +21,14 @@ const withRow = (play: Play, index: number, change: Partial<ConfigMember>): void
   const members = play.config.members.map((row) => (row._id === index ? { ...row, ...change } : row));
   play.config = { ...play.config, version: play.config.version + 1, members };
 };
+const reconfigTo = (play: Play, members: readonly ConfigMember[]) =>
+  ({
+    kind: 'reconfig',
+    replicaSet: 'orders',
+    via: 'orders-0',
+    config: { ...play.config, members },
+    change: '',
+  }) as const;
 
 test('L1 A6.3 A6.2 an only member that is to be hidden waits until those who could lead have their votes', () => {
   const play = new Play(desired({}, 1));
@@ -133,13 +141,7 @@ test('S1 S2 who has been sent its vote is a voter for everybody, before any read
   withRow(play, 2, { votes: 0, priority: 0 });
   const changed = desired({ mongodConfig: { operationProfiling: { slowOpThresholdMs: 50 } }, generation: 2 });
   const members = play.config.members.map((row) => ({ ...row, votes: 1 as const, priority: 1 }));
-  const step = {
-    kind: 'reconfig',
-    replicaSet: 'orders',
-    via: 'orders-0',
-    config: { ...play.config, members },
-    change: '',
-  } as const;
+  const step = reconfigTo(play, members);
   const publish = { kind: 'publish', member: 'orders-2', configVersion: 2 } as const;
   const first = (state: State): string | undefined => {
     const learnt = advance(state, changed, play.reading(), 1);
@@ -195,13 +197,7 @@ test('A6.4 L1 S13 who is down is let go without a grant: its vote serves nobody'
     const play = new Play(desired({}, 5));
     if (down) play.crash(4);
     const members = play.config.members.filter((row) => row._id !== 4);
-    const step = {
-      kind: 'reconfig',
-      replicaSet: 'orders',
-      via: 'orders-0',
-      config: { ...play.config, members },
-      change: '',
-    } as const;
+    const step = reconfigTo(play, members);
     return disruptionsOf(step, play.state, play.reading(), play.desired).map((d) => d.member);
   };
   expect(asked(false)).toEqual(['orders-4']);
@@ -380,27 +376,10 @@ test('A6.7 A4.6 S4 who is to leave and was never heard to be placed is looked fo
   } as const;
   const state = withMember({ ...play.state, phase: 'running' }, 'orders-2', nowhere);
   without(play, 2);
-  const owner = {
-    installation: 'i',
-    clusterUid: state.uid,
-    member: 'orders-2',
-    hostname: 'orders-2',
-    proof: 'p',
-  };
-  const service = (kind: 'runtime' | 'volume', change: object = {}) => ({
-    id: `lost-${kind}`,
-    hostname: 'orders-2',
-    host: 'db3',
-    kind,
-    owner,
-    masked: false,
-    deployed: false,
-    port: 27017,
-    dataPath: null,
-    sizeBytes: null,
-    ...change,
-  });
-  const after = (services: readonly ReturnType<typeof service>[] | null) =>
+  const owner = markerOf(state.uid, 'orders-2');
+  const service = (kind: 'runtime' | 'volume', change: Partial<ServiceFacts> = {}): ServiceFacts =>
+    serviceOf(owner, { id: `lost-${kind}`, host: 'db3', kind, ...change });
+  const after = (services: readonly ServiceFacts[] | null) =>
     memberOf(advance(state, desired({ generation: 2 }, 2), { ...play.reading(), services }, 1), 'orders-2');
   expect(after(null)).not.toBeNull();
   expect(after([])).toBeNull();

@@ -1,6 +1,6 @@
 /** Small worlds for the tests of this room. */
 import { DAY } from '../base/units.ts';
-import type { DatabaseFacts, MemberFacts, MemberStateName } from './facts.ts';
+import type { DatabaseFacts, MemberFacts, MemberStateName, OwnerMarker, ServiceFacts } from './facts.ts';
 import { configFingerprint, goalOf } from './snapshotInputs.ts';
 import { initialState } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
@@ -239,4 +239,28 @@ export const requested = (spec: OperationRequest['spec']): OperationRequest => (
   spec,
   createdAt: 0,
   cancelRequested: false,
+});
+
+/** What marks a service as this member's. */
+export const markerOf = (clusterUid: string, member: string): OwnerMarker => ({
+  installation: 'i',
+  clusterUid,
+  member,
+  hostname: member,
+  proof: 'p',
+});
+
+/** A service as the platform lists it: a runtime on db1 that nothing was deployed to yet. */
+export const serviceOf = (owner: OwnerMarker, change: Partial<ServiceFacts> = {}): ServiceFacts => ({
+  id: 's-1',
+  kind: 'runtime',
+  host: 'db1',
+  hostname: owner.hostname,
+  owner,
+  masked: false,
+  deployed: false,
+  port: 27017,
+  dataPath: null,
+  sizeBytes: null,
+  ...change,
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Step } from './decisions.ts';
 import type { DatabaseFacts, MemberStateName } from './facts.ts';
-import { desired, placed, running, seen } from './fixtures.ts';
+import { desired, markerOf, placed, running, seen, serviceOf } from './fixtures.ts';
 import { guard, type Refusal } from './guard.ts';
 import { Play } from './play.ts';
 import { startStep, withMember } from './state.ts';
@@ -167,25 +167,8 @@ test('S6 the guard refuses an initiate while any member is unknown, starting, in
 });
 
 test('A4.3 the guard lets only a runtime be taken over that is there now and carries our marker', () => {
-  const owner = {
-    installation: 'i',
-    clusterUid: d.uid,
-    member: 'orders-0',
-    hostname: 'orders-0',
-    proof: 'p',
-  };
-  const service = {
-    id: 's1',
-    hostname: 'orders-0',
-    host: 'db1',
-    kind: 'runtime' as const,
-    owner,
-    masked: false,
-    deployed: false,
-    port: 27017,
-    dataPath: null,
-    sizeBytes: null,
-  };
+  const owner = markerOf(d.uid, 'orders-0');
+  const service = serviceOf(owner, { id: 's1' });
   const placement = { host: 'db1', address: 'db1', port: 27017, portFixed: true };
   const adopt: Step = { kind: 'adopt', member: 'orders-0', serviceId: 's1', volumeId: null, placement };
   const state = withMember(running(d), 'orders-0', { stage: 'planned', serviceId: null });

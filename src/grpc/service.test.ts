@@ -6,6 +6,7 @@ import { playedSet } from '../authority/testing/played.ts';
 import { playPublic } from '../maintenance/cases/public.ts';
 import { type Scenario, World } from '../maintenance/cases/scenario.ts';
 import { BETTER, ORIGINAL } from '../maintenance/index.ts';
+import { taskOf } from '../maintenance/testing/tasks.ts';
 import { file_auth as auth } from './gen/auth_pb.js';
 import { file_cms as cms } from './gen/cms_pb.js';
 import { file_discovery as discovery } from './gen/discovery_pb.js';
@@ -185,19 +186,7 @@ test('C6.2 tasks about another topology or a managed set are neither listed nor 
   await here.create(request('mine', 1));
   await there.create(request('theirs', 3));
   const scope = { kind: 'node', node: 'default/orders-1' } as const;
-  await stage.authority.create(
-    {
-      uid: 'members',
-      owner: 'eve',
-      description: '',
-      mode: 'strong',
-      priority: 0,
-      dryRun: false,
-      maxInFlight: 0,
-      groups: [[{ type: 'lock', scope, duration: 60_000 }]],
-    },
-    undefined,
-  );
+  await stage.authority.create(taskOf('members', [[{ type: 'lock', scope, duration: 60_000 }]]), undefined);
   expect((await here.list('eve')).result.tasksUids).toEqual(['mine']);
   expect((await there.list('')).result.tasksUids).toEqual(['theirs']);
   for (const uid of ['theirs', 'members']) {

@@ -8,6 +8,7 @@ import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
 import { handOversOf } from './handOver.ts';
 import { MAX_ACTIONS, MAX_DESCRIPTION_LENGTH, MAX_UID_LENGTH } from './limits.ts';
 import { createTask, type TaskSpec } from './tasks.ts';
+import { taskOf } from './testing/tasks.ts';
 import type { Action, Entry, Mode, Permission } from './types.ts';
 
 const node = (n: number, host = `h${n}`, kind: NodeSpec['kind'] = 'storage'): NodeSpec => ({
@@ -22,17 +23,8 @@ const node = (n: number, host = `h${n}`, kind: NodeSpec['kind'] = 'storage'): No
 });
 const lock = (scope: Action['scope'], duration = 1000): Action => ({ type: 'lock', scope, duration });
 const on = (n: number): Action => lock({ kind: 'node', node: `${n}` });
-const task = (groups: TaskSpec['groups'], more: Partial<TaskSpec> = {}): TaskSpec => ({
-  uid: 't',
-  owner: 'eve',
-  description: '',
-  mode: 'force',
-  priority: 0,
-  dryRun: false,
-  maxInFlight: 0,
-  groups,
-  ...more,
-});
+const task = (groups: TaskSpec['groups'], more: Partial<TaskSpec> = {}): TaskSpec =>
+  taskOf('t', groups, { mode: 'force', ...more });
 
 test('C1.5 the longest identity, the longest description and the most actions are taken; one more of any is not, and leaves nothing', () => {
   const fleet = new Fleet({ nodes: [node(0)] });

@@ -3,6 +3,7 @@ import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { NodeSpec } from './fleetSpec.ts';
 import { createTask, extendActions, getTask, refreshTask, type TaskSpec, withdrawPending } from './tasks.ts';
+import { taskOf } from './testing/tasks.ts';
 
 const MINUTE = 60_000;
 const nodes = ['0', '1'].map(
@@ -17,16 +18,11 @@ const nodes = ['0', '1'].map(
     disks: [],
   }),
 );
-const task = (uid: string, keys: readonly string[]): TaskSpec => ({
-  uid,
-  owner: 'eve',
-  description: '',
-  mode: 'strong',
-  priority: 0,
-  dryRun: false,
-  maxInFlight: 0,
-  groups: keys.map((node) => [{ type: 'lock', scope: { kind: 'node', node }, duration: MINUTE }]),
-});
+const task = (uid: string, keys: readonly string[]): TaskSpec =>
+  taskOf(
+    uid,
+    keys.map((node) => [{ type: 'lock', scope: { kind: 'node', node }, duration: MINUTE }]),
+  );
 
 test('C1.3 S13 what is held can be held longer until its deadline, never shorter, and others are told of the new end', () => {
   const desk = new Desk(new Fleet({ nodes }));

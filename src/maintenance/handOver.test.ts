@@ -5,6 +5,7 @@ import { entryOf, specDocument, statusDocument } from './documents.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec, ReplicaSetSpec } from './fleetSpec.ts';
 import { createTask, refreshTask, type TaskReply, type TaskSpec } from './tasks.ts';
+import { taskOf } from './testing/tasks.ts';
 import type { Action, Mode } from './types.ts';
 
 const MINUTE = 60_000;
@@ -37,20 +38,14 @@ const deskOf = (...sets: readonly FleetSpec[]): Desk =>
     }),
   );
 
-const task = (uid: string, hosts: readonly string[], more: Partial<TaskSpec> = {}): TaskSpec => ({
-  uid,
-  owner: 'eve',
-  description: 'kernel',
-  mode: 'strong',
-  priority: 0,
-  dryRun: false,
-  maxInFlight: 0,
-  stepDown: true,
-  groups: hosts.map((host): readonly Action[] => [
-    { type: 'lock', scope: { kind: 'host', host }, duration: 10 * MINUTE },
-  ]),
-  ...more,
-});
+const task = (uid: string, hosts: readonly string[], more: Partial<TaskSpec> = {}): TaskSpec =>
+  taskOf(
+    uid,
+    hosts.map((host): readonly Action[] => [
+      { type: 'lock', scope: { kind: 'host', host }, duration: 10 * MINUTE },
+    ]),
+    { description: 'kernel', stepDown: true, ...more },
+  );
 
 /** What became of each action: performed, or its reason. */
 const told = (reply: TaskReply): readonly string[] =>

@@ -8,6 +8,7 @@ import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
 import { MEMBER_SETTLE } from './limits.ts';
 import { forceHelps } from './reasons.ts';
 import { completeActions, createTask, currentTask, refreshTask, type TaskSpec } from './tasks.ts';
+import { taskOf } from './testing/tasks.ts';
 import type { Action } from './types.ts';
 
 const MINUTE = 60_000;
@@ -33,19 +34,14 @@ function set(more: Partial<NodeSpec> = {}): FleetSpec {
 }
 const deskOf = (spec = set()): Desk => new Desk(new Fleet(spec));
 
-const task = (uid: string, hosts: readonly string[], more: Partial<TaskSpec> = {}): TaskSpec => ({
-  uid,
-  owner: 'eve',
-  description: '',
-  mode: 'strong',
-  priority: 0,
-  dryRun: false,
-  maxInFlight: 0,
-  groups: hosts.map((host): readonly Action[] => [
-    { type: 'lock', scope: { kind: 'host', host }, duration: 30 * MINUTE },
-  ]),
-  ...more,
-});
+const task = (uid: string, hosts: readonly string[], more: Partial<TaskSpec> = {}): TaskSpec =>
+  taskOf(
+    uid,
+    hosts.map((host): readonly Action[] => [
+      { type: 'lock', scope: { kind: 'host', host }, duration: 30 * MINUTE },
+    ]),
+    more,
+  );
 
 /** Whether the control plane's own, less urgent work on the last member would be let through. */
 const routine = (desk: Desk, now: number): string => {

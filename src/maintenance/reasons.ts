@@ -1,5 +1,5 @@
-/** Stable names of what stands in the way; the same in REST, CLI, status and (mapped) in gRPC. */
-const REASONS = [
+/** What only availability stands against: force does not look at it. Locks, outages and what is not known it waits for too. */
+const AVAILABILITY = [
   'TooManyUnavailableVDisks',
   'TooManyUnavailableStateStorageRings',
   'DisabledNodesLimitReached',
@@ -13,14 +13,19 @@ const REASONS = [
   'LastCopy',
   'OnlyMember',
   'TooManyOnOneHost',
-  'TooManyTogether',
   'ConfigServersUnavailable',
+  'NoParity',
+] as const;
+
+/** Stable names of what stands in the way; the same in REST, CLI, status and (mapped) in gRPC. */
+const REASONS = [
+  ...AVAILABILITY,
+  'TooManyTogether',
   'PrimaryStepsDown',
   'Locked',
   'HigherPriorityPending',
   'Announced',
   'NodeUnknown',
-  'NoParity',
   'WrongRequest',
   'NoSuchHost',
   'NoSuchNode',
@@ -50,27 +55,10 @@ const FINAL: ReadonlySet<string> = new Set<ReasonCode>([
 /** Whether an action that is refused with this reason waits in vain. */
 export const isFinal = (reason: ReasonCode): boolean => FINAL.has(reason);
 
-/** What only availability stands against: force does not look at it. Locks, outages and what is not known it waits for too. */
-const AVAILABILITY: ReadonlySet<string> = new Set<ReasonCode>([
-  'TooManyUnavailableVDisks',
-  'TooManyUnavailableStateStorageRings',
-  'DisabledNodesLimitReached',
-  'TenantDisabledNodesLimitReached',
-  'SysTabletsNodeLimitReached',
-  'RouterLimitReached',
-  'WouldLoseMajority',
-  'TooManyUnavailableMembers',
-  'WriteConcernUnsatisfiable',
-  'NoElectableMember',
-  'LastCopy',
-  'OnlyMember',
-  'TooManyOnOneHost',
-  'ConfigServersUnavailable',
-  'NoParity',
-]);
+const OVERRIDDEN: ReadonlySet<string> = new Set(AVAILABILITY);
 
 /** Whether the mode `force` would not be refused for this reason. */
-export const forceHelps = (reason: ReasonCode): boolean => AVAILABILITY.has(reason);
+export const forceHelps = (reason: ReasonCode): boolean => OVERRIDDEN.has(reason);
 
 const KNOWN: ReadonlySet<string> = new Set(REASONS);
 

@@ -12,6 +12,7 @@ import {
   refreshTask,
   type TaskSpec,
 } from './tasks.ts';
+import { taskOf } from './testing/tasks.ts';
 import type { Action, Mode } from './types.ts';
 
 const MINUTE = 60_000;
@@ -44,17 +45,6 @@ const node = (n: number, minutes = 1): Action => ({
   duration: minutes * MINUTE,
 });
 const one = (...nodes: readonly number[]): TaskSpec['groups'] => nodes.map((n) => [node(n)]);
-const task = (uid: string, groups: TaskSpec['groups'], more: Partial<TaskSpec> = {}): TaskSpec => ({
-  uid,
-  owner: 'eve',
-  description: '',
-  mode: 'strong',
-  priority: 0,
-  dryRun: false,
-  maxInFlight: 0,
-  groups,
-  ...more,
-});
 const deskOf = (spec: FleetSpec, options?: DeskOptions): Desk =>
   new Desk(new Fleet(spec), undefined, options);
 const states = (groups: ReturnType<typeof createTask>['groups']): readonly string[] =>
@@ -62,7 +52,7 @@ const states = (groups: ReturnType<typeof createTask>['groups']): readonly strin
 
 test('C1.5 duplicates, empty groups, bad priorities, unknown ids: a clear error and nothing left behind', () => {
   const desk = deskOf(ydb(8));
-  createTask(desk, task('t', one(0)), 0);
+  createTask(desk, taskOf('t', one(0)), 0);
   const before = JSON.stringify(desk.book());
   const wrong: readonly (readonly [Partial<TaskSpec>, string])[] = [
     [{ uid: 't' }, 'Maintenance task already exists: t'],
@@ -75,7 +65,7 @@ test('C1.5 duplicates, empty groups, bad priorities, unknown ids: a clear error 
     [{ uid: 'x'.repeat(129) }, 'task_uid is longer than 128 characters'],
   ];
   for (const [change, message] of wrong) {
-    const reply = createTask(desk, task('n', one(1), change), 0);
+    const reply = createTask(desk, taskOf('n', one(1), change), 0);
     expect([reply.status, reply.issues]).toEqual(['BAD_REQUEST', [message]]);
   }
   expect(refreshTask(desk, 'nope', 0).status).toBe('BAD_REQUEST');
@@ -90,7 +80,7 @@ test('C1.5 duplicates, empty groups, bad priorities, unknown ids: a clear error 
 
 test('C1.3 MNT-07 an action past its deadline counts as completed; the pending rest stays obtainable', () => {
   const desk = deskOf(ydb(8));
-  createTask(desk, task('t', one(0, 1, 2, 3, 4, 5)), 0);
+  createTask(desk, taskOf('t', one(0, 1, 2, 3, 4, 5)), 0);
   const seen: number[] = [];
   for (let minute = 2; desk.task('t') !== undefined; minute += 3) {
     seen.push(getTask(desk, 't', minute * MINUTE).groups.length);
@@ -101,10 +91,10 @@ test('C1.3 MNT-07 an action past its deadline counts as completed; the pending r
 
 test('MNT-07 compat: an expired action stays for twice its time and takes its task along', () => {
   const desk = deskOf(ydb(8), { compat: ORIGINAL });
-  createTask(desk, task('t', one(0, 1)), 0);
+  createTask(desk, taskOf('t', one(0, 1)), 0);
   expect(getTask(desk, 't', 2 * MINUTE).groups).toHaveLength(2);
   // A node that is up is free again at the deadline all the same.
-  expect(createTask(desk, task('other', one(3)), 2 * MINUTE).groups.flat()[0]?.status).toBe('PERFORMED');
+  expect(createTask(desk, taskOf('other', one(3)), 2 * MINUTE).groups.flat()[0]?.status).toBe('PERFORMED');
   expect(getTask(desk, 't', 3 * MINUTE).status).toBe('BAD_REQUEST');
 });
 
@@ -115,7 +105,7 @@ test('C5.2 nodes of one host see each other; compat: a host takes two disks of a
       { compat },
     );
     const all: Action = { type: 'lock', scope: { kind: 'host', host: 'h' }, duration: MINUTE };
-    const reply = createTask(desk, task('t', [[all]]), 0, { compat });
+    const reply = createTask(desk, taskOf('t', [[all]]), 0, { compat });
     return reply.groups.flat()[0]?.status ?? reply.issues[0];
   };
   expect(verdict(ORIGINAL)).toBe('PERFORMED');
@@ -130,12 +120,14 @@ test('C5.5 api-110 an unknown host is refused at once; compat: it waits for ever
     [{ type: 'lock', scope: { kind: 'host', host: 'nope' }, duration: null }],
   ];
   const better = deskOf(ydb(8));
-  expect(createTask(better, task('t', groups), 0)).toMatchObject({
+  expect(createTask(better, taskOf('t', groups), 0)).toMatchObject({
     status: 'BAD_REQUEST',
     issues: ['there is no host nope'],
   });
   expect([...better.entries()]).toEqual([]);
-  const reply = createTask(deskOf(ydb(8), { compat: ORIGINAL }), task('t', groups), 0, { compat: ORIGINAL });
+  const reply = createTask(deskOf(ydb(8), { compat: ORIGINAL }), taskOf('t', groups), 0, {
+    compat: ORIGINAL,
+  });
   expect(states(reply.groups)).toEqual(['0 PERFORMED OK', ' PENDING NoSuchHost']);
 });
 
@@ -143,7 +135,7 @@ test('C5.5 der-004 weak is never stricter than strong for rings; compat: it is',
   const stateStorages = [{ nToSelect: 1, rings: [['0'], ['1'], ['2']], disabled: [] }];
   const reasonIn = (compat: Compat, mode: Mode): unknown => {
     const desk = deskOf({ ...ydb(3), groups: [], stateStorages }, { compat });
-    return createTask(desk, task('t', one(0), { mode }), 0, { compat }).groups.flat()[0]?.reason;
+    return createTask(desk, taskOf('t', one(0), { mode }), 0, { compat }).groups.flat()[0]?.reason;
   };
   expect([reasonIn(BETTER, 'weak'), reasonIn(BETTER, 'strong')]).toEqual(['OK', 'OK']);
   expect([reasonIn(ORIGINAL, 'weak'), reasonIn(ORIGINAL, 'strong')]).toEqual([
@@ -155,7 +147,7 @@ test('C5.5 der-004 weak is never stricter than strong for rings; compat: it is',
 test('C1.5 a dry run shows what waits as well and leaves nothing; compat: only what would be granted', () => {
   const run = (compat: Compat): readonly string[] => {
     const desk = deskOf(ydb(8), { compat });
-    const reply = createTask(desk, task('t', one(0, 1), { dryRun: true }), 0, { compat });
+    const reply = createTask(desk, taskOf('t', one(0, 1), { dryRun: true }), 0, { compat });
     expect([...desk.entries()]).toEqual([]);
     expect(reply.groups.flat().every((a) => a.id === null)).toBe(true);
     return states(reply.groups);
@@ -167,9 +159,9 @@ test('C1.5 a dry run shows what waits as well and leaves nothing; compat: only w
 test('C1.1 an atomic group that is too much only because of others waits; compat: it is called impossible', () => {
   const run = (compat: Compat): string => {
     const desk = deskOf(ydb(8), { compat });
-    createTask(desk, task('other', one(4)), 0, { compat });
+    createTask(desk, taskOf('other', one(4)), 0, { compat });
     const groups = [[node(0), node(1)]];
-    return createTask(desk, task('t', groups, { mode: 'weak' }), 0, { compat }).status;
+    return createTask(desk, taskOf('t', groups, { mode: 'weak' }), 0, { compat }).status;
   };
   expect([run(BETTER), run(ORIGINAL)]).toEqual(['SUCCESS', 'BAD_REQUEST']);
 });
@@ -182,7 +174,7 @@ test('C5.3 unknown nodes fill a place in the limits; compat: they do not', () =>
       { kind: 'cluster' as const, name: 'c', nodes: nodes.map((n) => n.key), nodesLimit: 1, percentLimit: 0 },
     ];
     const desk = deskOf({ nodes, limits }, { compat });
-    return createTask(desk, task('t', one(0)), 0, { compat }).groups.flat()[0]?.reason;
+    return createTask(desk, taskOf('t', one(0)), 0, { compat }).groups.flat()[0]?.reason;
   };
   expect([run(BETTER), run(ORIGINAL)]).toEqual(['DisabledNodesLimitReached', 'OK']);
 });
@@ -191,7 +183,7 @@ test('C1.2 MNT-08 MNT-16 a ring that settles says until when, and that is the ti
   const spec = ydb(3);
   const nodes = spec.nodes.map((n, i) => (i === 1 ? { ...n, startedAt: 0 } : n));
   const stateStorages = [{ nToSelect: 3, rings: [['0'], ['1'], ['2']], disabled: [] }];
-  const reply = createTask(deskOf({ nodes, stateStorages }), task('t', one(0)), MINUTE);
+  const reply = createTask(deskOf({ nodes, stateStorages }), taskOf('t', one(0)), MINUTE);
   expect(reply.groups.flat()[0]?.details).toMatch(
     /Temporary \(for a 2 minutes\) locked rings: 1\..*ring 1 settles until 1970-01-01T00:02:00Z/,
   );
@@ -200,8 +192,8 @@ test('C1.2 MNT-08 MNT-16 a ring that settles says until when, and that is the ti
 
 test('C1.2 a full group says which nodes are out, by whom and until when', () => {
   const desk = deskOf(ydb(8));
-  createTask(desk, task('first', [[node(3, 30)]]), 0);
-  const reply = createTask(desk, task('second', one(0)), MINUTE);
+  createTask(desk, taskOf('first', [[node(3, 30)]]), 0);
+  const reply = createTask(desk, taskOf('second', one(0)), MINUTE);
   expect(reply.groups.flat()[0]?.details).toBe(
     'too many unavailable vdisks: 2 of 8 in group 7 (block-4-2) would be out, strong allows 1; out: node 3 (locked by eve-p-1 of task first (owner eve) until 1970-01-01T00:30:00Z)',
   );
@@ -210,8 +202,8 @@ test('C1.2 a full group says which nodes are out, by whom and until when', () =>
 
 test('C1.5 list is by owner, get changes nothing, drop gives everything back', () => {
   const desk = deskOf(ydb(8));
-  createTask(desk, task('a', one(0, 1)), 0);
-  createTask(desk, task('b', one(2), { owner: 'bob' }), 0);
+  createTask(desk, taskOf('a', one(0, 1)), 0);
+  createTask(desk, taskOf('b', one(2), { owner: 'bob' }), 0);
   expect([listTasks(desk, '', 0), listTasks(desk, 'bob', 0)]).toEqual([['a', 'b'], ['b']]);
   const before = JSON.stringify(desk.book());
   getTask(desk, 'a', 5_000);
@@ -222,8 +214,8 @@ test('C1.5 list is by owner, get changes nothing, drop gives everything back', (
 
 test('MNT-27 one blocked task holds up no other', () => {
   const desk = deskOf({ nodes: ydb(101).nodes });
-  createTask(desk, task('blocker', one(0)), 0);
-  const granted = Array.from({ length: 101 }, (_, i) => createTask(desk, task(`t${i}`, one(i)), 0)).filter(
+  createTask(desk, taskOf('blocker', one(0)), 0);
+  const granted = Array.from({ length: 101 }, (_, i) => createTask(desk, taskOf(`t${i}`, one(i)), 0)).filter(
     (reply) => reply.groups.flat()[0]?.status === 'PERFORMED',
   );
   expect(granted).toHaveLength(100);
@@ -231,7 +223,7 @@ test('MNT-27 one blocked task holds up no other', () => {
 
 test('MNT-30 whoever knows the task goes on with it when its requester is gone', () => {
   const first = deskOf(ydb(8));
-  createTask(first, task('t', one(0, 1)), 0);
+  createTask(first, taskOf('t', one(0, 1)), 0);
   const second = new Desk(new Fleet(ydb(8)), first.book());
   expect(completeActions(second, ['eve-p-1'], 0).status).toBe('SUCCESS');
   expect(states(refreshTask(second, 't', 0).groups)).toEqual(['1 PERFORMED OK']);
@@ -239,10 +231,10 @@ test('MNT-30 whoever knows the task goes on with it when its requester is gone',
 
 test('MNT-14 MNT-28 a node that is gone counts as out and its lock ends with its task', () => {
   const desk = deskOf(ydb(8));
-  createTask(desk, task('t', one(5)), 0);
+  createTask(desk, taskOf('t', one(5)), 0);
   const spec = ydb(8);
   desk.replaceFleet(new Fleet({ ...spec, nodes: spec.nodes.filter((n) => n.key !== '5') }));
-  expect(states(createTask(desk, task('u', one(0)), 0).groups)).toEqual([
+  expect(states(createTask(desk, taskOf('u', one(0)), 0).groups)).toEqual([
     '0 PENDING TooManyUnavailableVDisks',
   ]);
   dropTask(desk, 't', 0);
@@ -251,11 +243,11 @@ test('MNT-14 MNT-28 a node that is gone counts as out and its lock ends with its
 
 test('unit-005 a permission past its deadline locks nothing; locks are seen by priority', () => {
   const desk = deskOf(ydb(8), { locksPriority: true });
-  createTask(desk, task('low', one(0), { priority: 20 }), 0);
-  expect(states(createTask(desk, task('high', one(0), { priority: 5 }), 0).groups)).toEqual([
+  createTask(desk, taskOf('low', one(0), { priority: 20 }), 0);
+  expect(states(createTask(desk, taskOf('high', one(0), { priority: 5 }), 0).groups)).toEqual([
     '0 PERFORMED OK',
   ]);
-  expect(states(createTask(desk, task('equal', one(0), { priority: 5 }), 0).groups)).toEqual([
+  expect(states(createTask(desk, taskOf('equal', one(0), { priority: 5 }), 0).groups)).toEqual([
     '0 PENDING Locked',
   ]);
   // MNT-09: counted once, and the lower one still holds when the higher one ends.
@@ -274,7 +266,7 @@ test('MNT-01 force passes limits and groups but no existing lock', () => {
   const nodes = spec.nodes.map((n, i) => (i < 2 ? { ...n, state: 'down' as const } : n));
   const desk = deskOf({ ...spec, nodes });
   const modes = (['strong', 'weak', 'force', 'force'] as const).map(
-    (mode, i) => createTask(desk, task(`${i}`, one(5), { mode }), 0).groups.flat()[0]?.reason,
+    (mode, i) => createTask(desk, taskOf(`${i}`, one(5), { mode }), 0).groups.flat()[0]?.reason,
   );
   expect(modes).toEqual(['DisabledNodesLimitReached', 'DisabledNodesLimitReached', 'OK', 'Locked']);
 });
@@ -293,9 +285,9 @@ test('MNT-17 drained and cordoned nodes fill a place in the limits and can be lo
     ];
     const desk = deskOf({ nodes, limits }, { compat });
     const cordon = [0, 1, 2, 3, 4, 5, 6].map((n): readonly Action[] => [{ ...node(n), type: 'cordon' }]);
-    createTask(desk, task('aside', cordon), 0, { compat });
-    const own = createTask(desk, task('own', one(0)), 0, { compat }).groups.flat()[0];
-    return [own?.status, createTask(desk, task('more', one(10)), 0, { compat }).groups.flat()[0]?.reason];
+    createTask(desk, taskOf('aside', cordon), 0, { compat });
+    const own = createTask(desk, taskOf('own', one(0)), 0, { compat }).groups.flat()[0];
+    return [own?.status, createTask(desk, taskOf('more', one(10)), 0, { compat }).groups.flat()[0]?.reason];
   };
   expect(run(BETTER)).toEqual(['PERFORMED', 'DisabledNodesLimitReached']);
   expect(run(ORIGINAL)).toEqual(['PERFORMED', 'OK']);
@@ -303,23 +295,23 @@ test('MNT-17 drained and cordoned nodes fill a place in the limits and can be lo
 
 test('C3.1 who is less urgent gets nothing that a more urgent task still waits for; equal priority has no queue', () => {
   const desk = deskOf(ydb(8));
-  createTask(desk, task('holder', one(0)), 0);
-  createTask(desk, task('urgent', one(1), { priority: -5 }), 0);
-  const late = createTask(desk, task('routine', one(2), { priority: 5 }), 0).groups.flat()[0];
+  createTask(desk, taskOf('holder', one(0)), 0);
+  createTask(desk, taskOf('urgent', one(1), { priority: -5 }), 0);
+  const late = createTask(desk, taskOf('routine', one(2), { priority: 5 }), 0).groups.flat()[0];
   expect([late?.status, late?.details]).toEqual(['PENDING', expect.stringContaining('task urgent')]);
   completeActions(desk, ['eve-p-1'], 1);
   // The group is free now, and still kept for whoever is more urgent.
   expect(states(refreshTask(desk, 'routine', 2).groups)).toEqual(['2 PENDING TooManyUnavailableVDisks']);
   expect(states(refreshTask(desk, 'urgent', 3).groups)).toEqual(['1 PERFORMED OK']);
   dropTask(desk, 'urgent', 4);
-  createTask(desk, task('equal', one(3), { priority: 5 }), 5);
+  createTask(desk, taskOf('equal', one(3), { priority: 5 }), 5);
   expect(states(getTask(desk, 'equal', 6).groups)).toEqual(['3 PERFORMED OK']);
   expect(states(refreshTask(desk, 'routine', 7).groups)).toEqual(['2 PENDING TooManyUnavailableVDisks']);
 });
 
 test('C1.3 a completed action is gone from its task, and what still waits stays in it', () => {
   const desk = deskOf(ydb(8));
-  createTask(desk, task('t', one(0, 1)), 0);
+  createTask(desk, taskOf('t', one(0, 1)), 0);
   expect(completeActions(desk, ['eve-p-1'], 1).status).toBe('SUCCESS');
   expect(states(getTask(desk, 't', 2).groups)).toEqual(['1 PENDING TooManyUnavailableVDisks']);
   expect(states(refreshTask(desk, 't', 3).groups)).toEqual(['1 PERFORMED OK']);
@@ -330,9 +322,9 @@ test('C1.3 a completed action is gone from its task, and what still waits stays 
 test('C5.5 C1.2 a full group tells the true time to ask again; compat: only a lock does, all else says five minutes', () => {
   const times = (compat: Compat): readonly unknown[] => {
     const desk = deskOf(ydb(8), { compat });
-    createTask(desk, task('other', [[node(0, 20)]]), 0, { compat });
-    const group = createTask(desk, task('group', one(1)), 0, { compat });
-    const lock = createTask(desk, task('lock', one(0)), 0, { compat });
+    createTask(desk, taskOf('other', [[node(0, 20)]]), 0, { compat });
+    const group = createTask(desk, taskOf('group', one(1)), 0, { compat });
+    const lock = createTask(desk, taskOf('lock', one(0)), 0, { compat });
     return [group.retryAfter, lock.retryAfter];
   };
   expect(times(BETTER)).toEqual([20 * MINUTE, 20 * MINUTE]);
@@ -351,8 +343,8 @@ test('C1.2 C4.1 C4.2 a limit that is reached says when enough are back, as far a
   });
   const retry = (spec: FleetSpec, mode: Mode, ...minutes: readonly number[]): unknown => {
     const desk = deskOf(spec);
-    minutes.forEach((m, i) => void createTask(desk, task(`o${i}`, [[node(i, m)]], { mode: 'force' }), 0));
-    const reply = createTask(desk, task('t', one(19), { mode }), 0);
+    minutes.forEach((m, i) => void createTask(desk, taskOf(`o${i}`, [[node(i, m)]], { mode: 'force' }), 0));
+    const reply = createTask(desk, taskOf('t', one(19), { mode }), 0);
     return [reply.groups.flat()[0]?.reason, reply.retryAfter === null ? null : reply.retryAfter / MINUTE];
   };
   const reached = 'DisabledNodesLimitReached';

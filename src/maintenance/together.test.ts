@@ -4,6 +4,7 @@ import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
 import { createTask, type TaskSpec } from './tasks.ts';
+import { taskOf } from './testing/tasks.ts';
 import type { Action, Mode } from './types.ts';
 
 function nodesOf(kind: NodeSpec['kind'], count: number): readonly NodeSpec[] {
@@ -37,16 +38,12 @@ function ringed(): FleetSpec {
   return { nodes, stateStorages: [{ nToSelect: 3, rings: nodes.map((n) => [n.key]), disabled: [] }] };
 }
 
-const together = (hosts: readonly string[], mode: Mode, priority = 0): TaskSpec => ({
-  uid: `t-${hosts.join('-')}`,
-  owner: 'eve',
-  description: '',
-  mode,
-  priority,
-  dryRun: false,
-  maxInFlight: 0,
-  groups: [hosts.map((host): Action => ({ type: 'lock', scope: { kind: 'host', host }, duration: 60_000 }))],
-});
+const together = (hosts: readonly string[], mode: Mode, priority = 0): TaskSpec =>
+  taskOf(
+    `t-${hosts.join('-')}`,
+    [hosts.map((host): Action => ({ type: 'lock', scope: { kind: 'host', host }, duration: 60_000 }))],
+    { mode, priority },
+  );
 
 /** The status of a group, and what is said of it. */
 function asked(

@@ -12,6 +12,16 @@ const set = (spec: Spec = {}, name = 'orders') => ({
   metadata: { name },
   spec: { type: 'ReplicaSet', members: 3, ...spec },
 });
+const shardedSet = (spec: Spec = {}) =>
+  set({
+    type: 'ShardedCluster',
+    members: undefined,
+    shardCount: 2,
+    mongodsPerShardCount: 3,
+    configServerCount: 3,
+    mongosCount: 2,
+    ...spec,
+  });
 const user = (spec: Spec = {}) => ({
   apiVersion: 'belay.dev/v1',
   kind: 'MongoDBUser',
@@ -105,19 +115,7 @@ test('a minimal document gets every default and nothing else', () => {
 });
 
 test('VAL-09 what comes out is accepted again and stays the same', () => {
-  const documents = [
-    set(),
-    set({ type: 'Standalone', members: undefined }),
-    set({
-      type: 'ShardedCluster',
-      members: undefined,
-      shardCount: 2,
-      mongodsPerShardCount: 3,
-      configServerCount: 3,
-      mongosCount: 2,
-    }),
-    user(),
-  ];
+  const documents = [set(), set({ type: 'Standalone', members: undefined }), shardedSet(), user()];
   for (const document of documents) {
     const first = validate(withoutNulls(JSON.parse(JSON.stringify(document))));
     expect(first.problems).toEqual([]);
@@ -369,22 +367,7 @@ test('S1 a single member comes with a warning that restarts wait', () => {
   expect(validate(set({ members: 1, maintenance: { interruption: 'Allowed' } })).warnings).toEqual([]);
 });
 
-const shards = (spec: Spec = {}) =>
-  withoutNulls(
-    JSON.parse(
-      JSON.stringify(
-        set({
-          type: 'ShardedCluster',
-          members: undefined,
-          shardCount: 2,
-          mongodsPerShardCount: 3,
-          configServerCount: 3,
-          mongosCount: 2,
-          ...spec,
-        }),
-      ),
-    ),
-  );
+const shards = (spec: Spec = {}) => withoutNulls(JSON.parse(JSON.stringify(shardedSet(spec))));
 
 test('S1 a shard of one member, a single config server or router come with a warning that changes wait', () => {
   const warned = (spec: Spec): string[] => validate(shards(spec)).warnings.map(({ path }) => path);

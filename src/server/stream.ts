@@ -3,9 +3,10 @@
  * Without a version what exists comes first as ADDED, and a BOOKMARK says that this was all. A watch that cannot go on
  * is answered with a problem, or once it runs ends with an event ERROR whose data is the problem (`Gone`).
  */
+import { setTimeout as after } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { BelayError } from '../base/error.ts';
-import { SECOND } from '../base/units.ts';
+import { type Millis, SECOND } from '../base/units.ts';
 import type { ObjectEvent, StoredEvent, StoredObject } from '../engine/ports.ts';
 import { parseSelector } from '../store/selector.ts';
 import type { ApiDeps } from './deps.ts';
@@ -231,17 +232,8 @@ export async function streamEvents(
   });
 }
 
-function pause(millis: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, millis);
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    }
-    signal.addEventListener('abort', done);
-  });
-}
+const pause = (millis: Millis, signal: AbortSignal): Promise<void> =>
+  after(millis, undefined, { signal }).catch(() => {});
 
 // ── the stream itself ──────────────────────────────────────────────────────────────────────────────────────────────
 

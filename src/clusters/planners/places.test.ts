@@ -1,7 +1,7 @@
 /** Where new members go, and whose the services are that lie there already. */
 import { expect, test } from 'vitest';
 import type { OwnerMarker, ServiceFacts } from '../facts.ts';
-import { desired, host, observed } from '../fixtures.ts';
+import { desired, host, markerOf, observed, serviceOf } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
@@ -16,26 +16,10 @@ const decided = (change: Partial<Observed>, spec: Desired = want) => {
 };
 
 const marker = (change: Partial<OwnerMarker> = {}): OwnerMarker => ({
-  installation: 'i',
-  clusterUid: state.uid,
-  member: 'orders-0',
-  hostname: 'orders-0',
-  proof: 'p',
+  ...markerOf(state.uid, 'orders-0'),
   ...change,
 });
-const service = (change: Partial<ServiceFacts> = {}): ServiceFacts => ({
-  id: 's-1',
-  kind: 'runtime',
-  host: 'db1',
-  hostname: 'orders-0',
-  owner: marker(),
-  masked: false,
-  deployed: false,
-  port: 27017,
-  dataPath: null,
-  sizeBytes: null,
-  ...change,
-});
+const service = (change: Partial<ServiceFacts> = {}): ServiceFacts => serviceOf(marker(), change);
 
 /** A record whose imports were begun at these places, and of which the platform knows nothing any more. */
 function forgotten(spec: Desired, places: Readonly<Record<string, string>>): State {
