@@ -73,11 +73,11 @@ const planned = (plan: PlanAnswer): readonly string[] =>
     ),
   );
 
-/** What was done after the first entries, in the same form: steps of one moment and kind are one. */
-function done(all: readonly Entry[], before: number): readonly string[] {
+/** What was done, in the same form: steps of one moment and kind are one. */
+function done(entries: readonly Entry[]): readonly string[] {
   const groups: string[][] = [];
   let last: Entry | null = null;
-  for (const entry of all.slice(before)) {
+  for (const entry of entries) {
     const joined = joins(entry.detail.change ?? '');
     const line = `${entry.step} ${entry.detail.member ?? entry.target}`;
     if (joined !== null) groups.push([...joined]);
@@ -119,6 +119,13 @@ function told(said: readonly string[], did: readonly string[], elections: number
   return rest(said) === rest(did) ? said : did;
 }
 
+/** Both stories, and the entries themselves for whoever has to find out why they differ. */
+function compared(plan: PlanAnswer, entries: readonly Entry[], elections: number) {
+  const said = planned(plan);
+  const log = `${elections} elections\n${entries.map((entry) => JSON.stringify(entry)).join('\n')}`;
+  return { said, did: told(said, done(entries), elections), log };
+}
+
 /** Plans the document, applies it, and gives both stories. */
 async function change(fields: Readonly<Record<string, unknown>>) {
   Object.assign(spec, fields);
@@ -131,8 +138,7 @@ async function change(fields: Readonly<Record<string, unknown>>) {
   await stack.apply(document);
   await stack.untilReady('plan');
   await settled();
-  const said = planned(plan);
-  return { plan, said, did: told(said, done(await journal(), before), (await term()) - held) };
+  return { plan, ...compared(plan, (await journal()).slice(before), (await term()) - held) };
 }
 
 /** The same for an operation. */
@@ -152,15 +158,14 @@ async function operate(wish: Readonly<Record<string, unknown>>) {
   );
   await settled();
   const state = statusOf((await stack.object('operations', metadata.name)) as never).state;
-  const said = planned(plan);
-  return { plan, state, said, did: told(said, done(await journal(), before), (await term()) - held) };
+  return { plan, state, ...compared(plan, (await journal()).slice(before), (await term()) - held) };
 }
 
 test(
   'A13.2 a restart goes as its plan says, and later plans know how long restarts take here',
   async () => {
-    const { plan, state, said, did } = await operate({ type: 'Restart' });
-    expect(did, JSON.stringify(plan)).toEqual(said);
+    const { plan, state, said, did, log } = await operate({ type: 'Restart' });
+    expect(did, `${JSON.stringify(plan)}\n${log}`).toEqual(said);
     expect({ state, said }).toEqual({
       state: 'Succeeded',
       said: ['reload plan-2', 'reload plan-1', 'stepDown plan-0', 'reload plan-0'],
@@ -184,10 +189,10 @@ test(
 test(
   'A9.1 a changed configuration goes as its plan says',
   async () => {
-    const { said, did } = await change({
+    const { said, did, log } = await change({
       additionalMongodConfig: { operationProfiling: { slowOpThresholdMs: 250 } },
     });
-    expect(did).toEqual(said);
+    expect(did, log).toEqual(said);
     expect(said.filter((line) => line.startsWith('reload'))).toHaveLength(3);
   },
   LONG,
@@ -196,11 +201,11 @@ test(
 test(
   'A8.1 A8.5 an upgrade and the raised FCV go as their plans say',
   async () => {
-    const { said, did, plan } = await change({ version: NEW });
-    expect(did, JSON.stringify(plan)).toEqual(said);
+    const { said, did, plan, log } = await change({ version: NEW });
+    expect(did, `${JSON.stringify(plan)}\n${log}`).toEqual(said);
     expect(said.filter((line) => line.startsWith('upgrade'))).toHaveLength(3);
     const raised = await operate({ type: 'RaiseFCV' });
-    expect(raised.did).toEqual(raised.said);
+    expect(raised.did, raised.log).toEqual(raised.said);
     expect(raised.said).toEqual(['setFcv plan']);
   },
   LONG,
@@ -209,11 +214,11 @@ test(
 test(
   'A8.1 A9.1 another binary and another configuration at once go as their plan says: each member goes down once',
   async () => {
-    const { said, did, plan } = await change({
+    const { said, did, plan, log } = await change({
       version: OTHER,
       additionalMongodConfig: { operationProfiling: { slowOpThresholdMs: 300 } },
     });
-    expect(did).toEqual(said);
+    expect(did, log).toEqual(said);
     const restarts = plan.steps.filter((step) => step.impact === '1 member restarts');
     expect(restarts.map((step) => step.verb)).toEqual(['upgrade', 'upgrade', 'upgrade']);
     const given = plan.steps.filter((step) => step.verb === 'reload');
@@ -228,9 +233,9 @@ test(
   'A13.4 A13.5 rotations of certificates and passwords go as their plans say',
   async () => {
     const certificates = await operate({ type: 'RotateTLS' });
-    expect(certificates.did).toEqual(certificates.said);
+    expect(certificates.did, certificates.log).toEqual(certificates.said);
     const passwords = await operate({ type: 'RotateUsers' });
-    expect(passwords.did).toEqual(passwords.said);
+    expect(passwords.did, passwords.log).toEqual(passwords.said);
     expect([certificates.state, passwords.state]).toEqual(['Succeeded', 'Succeeded']);
   },
   LONG,
@@ -239,12 +244,12 @@ test(
 test(
   'A9.3 TLS off: the same steps, each phase on every member before the next; who leads after an election is the set’s choice',
   async () => {
-    const { said, did } = await change({ security: { tls: { mode: 'disabled' } } });
+    const { said, did, log } = await change({ security: { tls: { mode: 'disabled' } } });
     const phases = (lines: readonly string[]) => {
       const reloads = lines.filter((line) => line.startsWith('reload'));
       return [0, 3, 6].map((at) => reloads.slice(at, at + 3).toSorted());
     };
-    expect(phases(did)).toEqual(phases(said));
+    expect(phases(did), log).toEqual(phases(said));
     expect(did.filter((line) => line.startsWith('stepDown'))).toHaveLength(3);
     expect(did.toSorted()).toEqual(said.toSorted());
   },
@@ -255,14 +260,14 @@ test(
   'A6.3 A6.4 3 → 5 → 3 goes as its plan says',
   async () => {
     const more = await change({ members: 5 });
-    expect(more.did).toEqual(more.said);
+    expect(more.did, more.log).toEqual(more.said);
     const votes = more.plan.steps.flatMap((step) => step.votes ?? []);
     expect(votes.map(({ before, after }) => [before.voters, after.voters])).toEqual([
       [3, 4],
       [4, 5],
     ]);
     const fewer = await change({ members: 3 });
-    expect(fewer.did).toEqual(fewer.said);
+    expect(fewer.did, fewer.log).toEqual(fewer.said);
   },
   LONG,
 );
@@ -270,8 +275,8 @@ test(
 test(
   'A13.3 a replacement goes as its plan says',
   async () => {
-    const { state, said, did } = await operate({ type: 'Replace', member: 'plan-1' });
-    expect(did).toEqual(said);
+    const { state, said, did, log } = await operate({ type: 'Replace', member: 'plan-1' });
+    expect(did, log).toEqual(said);
     expect(state).toBe('Succeeded');
   },
   LONG,
@@ -282,7 +287,7 @@ test(
   async () => {
     spec['suspend'] = true;
     const down = await operate({ type: 'Suspend' });
-    expect(down.did).toEqual(down.said);
+    expect(down.did, down.log).toEqual(down.said);
     const restart = await stack.belay(['restart', 'plan', '--plan']);
     expect({ code: restart.code, out: restart.out }).toMatchObject({
       code: 10,
@@ -290,7 +295,7 @@ test(
     });
     spec['suspend'] = false;
     const up = await operate({ type: 'Resume' });
-    expect(up.did).toEqual(up.said);
+    expect(up.did, up.log).toEqual(up.said);
     await stack.untilReady('plan');
   },
   LONG,

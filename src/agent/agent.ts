@@ -111,6 +111,7 @@ class Agent implements RunningAgent {
       runningPid: (serviceId) => this.#members.get(serviceId)?.pid ?? null,
       serviceChanged: (serviceId) => this.#serviceChanged(serviceId),
       stopService: (serviceId) => this.#stopService(serviceId),
+      refusePrimary: async (serviceId) => this.#members.get(serviceId)?.refusePrimary(),
       changed: (id, clusterUid, facts) => this.#connection?.operationChanged(id, clusterUid, facts),
     });
   }
@@ -180,7 +181,11 @@ class Agent implements RunningAgent {
 
   #handlers(): AgentHandlers {
     return {
-      publish: async (serviceId, snapshot) => this.#member(serviceId).publish(snapshot),
+      publish: async (serviceId, snapshot, { unlessPrimary = false }) => {
+        const member = this.#member(serviceId);
+        if (unlessPrimary) await member.refusePrimary();
+        member.publish(snapshot);
+      },
       run: async (serviceId, command, options) => this.#member(serviceId).run(command, options),
       startOperation: async (operation) => this.#operations.start(operation),
       operation: (id) => this.#operations.facts(id),

@@ -8,6 +8,8 @@ import type { MemberFacts, VolumeFacts } from '../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock, Log } from '../engine/ports.ts';
 import { seriesOf } from '../model/index.ts';
+import { bounded } from './clock.ts';
+import { leads } from './commands/members.ts';
 import { runCommand } from './commands/run.ts';
 import type { Executables } from './executables.ts';
 import { atomicWrite, derivedWriteIfChanged, makeFolder, PRIVATE, readJson, readText } from './files.ts';
@@ -162,6 +164,22 @@ export class Member {
     if (fresh)
       for (const asked of this.#answers.keys()) if (asked.endsWith(TAKING)) this.#answers.delete(asked);
     this.reload(fresh);
+  }
+
+  /**
+   * S3: whoever wants it restarted saw it lead nobody, which may be over. Errors: `MemberIsPrimary` (later) while it leads its
+   * set, or has answered until now and does not say whether it does; one that does not run or answer leads nobody.
+   */
+  async refusePrimary(): Promise<void> {
+    const snapshot = this.#snapshot;
+    if (snapshot === null || snapshot.product !== 'mongod' || this.#supervisor.pid === null) return;
+    const answered = this.#observer.facts?.kind === 'reachable';
+    const context = { snapshot, clients: this.#clients, signal: NEVER_ABORTED };
+    const leading = await bounded(this.#options.clock, leads(context)).catch(() => null);
+    if (leading === true)
+      throw new BelayError('MemberIsPrimary', `${snapshot.member} is primary by now: it hands over first`);
+    if (leading === null && answered)
+      throw new BelayError('MemberIsPrimary', `${snapshot.member} does not say whether it is primary`);
   }
 
   #keep(snapshot: MemberSnapshot): void {
@@ -451,6 +469,8 @@ export class Member {
     this.#clients.clear();
   }
 }
+
+const NEVER_ABORTED = new AbortController().signal;
 
 const TAKING = ' rotateCertificates' satisfies ` ${MemberCommand['kind']}`;
 

@@ -11,13 +11,13 @@ import type { DatabaseFacts, PeerFacts, ReplSetConfig, RouterFacts } from '../cl
 import type { Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
 import { seriesOf } from '../model/index.ts';
+import { bounded } from './clock.ts';
 import { plain } from './commands/members.ts';
 import { LAG_CONFIRM, type LagMemory, settleLag } from './lag.ts';
 import {
   FCV_EVERY,
   LOGIN_RETRY_CAP,
   LOGIN_RETRY_FIRST,
-  OBSERVE_TIMEOUT,
   PROBE_CAP,
   PROBE_FIRST,
   STATUS_CAP,
@@ -492,13 +492,8 @@ export class Observer {
 
   // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** The answer, or a failure after the time one observation may take (A7.1). */
-  #bounded<T>(answer: Promise<T>, limit: Millis = OBSERVE_TIMEOUT): Promise<T> {
-    const { clock } = this.#options;
-    return new Promise((resolve, reject) => {
-      const cancel = clock.at(clock.now() + limit, () => reject(new Error(`no answer within ${limit} ms`)));
-      answer.then(resolve, reject).finally(cancel);
-    });
+  #bounded<T>(answer: Promise<T>, limit?: Millis): Promise<T> {
+    return bounded(this.#options.clock, answer, limit);
   }
 }
 

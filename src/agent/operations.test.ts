@@ -37,6 +37,7 @@ function host(options: Partial<OperationsOptions> = {}) {
     runningPid: () => null,
     serviceChanged: (id) => void seen.push(`changed ${id}`),
     stopService: async (id) => void seen.push(`stopped ${id}`),
+    refusePrimary: async () => {},
     changed: (id, uid, facts) => void seen.push(`${id} ${uid} ${facts.kind}`),
     ...options,
   });

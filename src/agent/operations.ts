@@ -47,6 +47,8 @@ export interface OperationsOptions {
   readonly serviceChanged: (serviceId: string) => void;
   /** Stops the service's process and forgets the service; resolves when the process is gone. */
   readonly stopService: (serviceId: string) => Promise<void>;
+  /** Throws `MemberIsPrimary` while the service's process leads its set, or does not say whether it does. */
+  readonly refusePrimary: (serviceId: string) => Promise<void>;
   readonly changed: (id: string, clusterUid: string | null, facts: OperationFacts) => void;
   /** Of the disk below a path; absent: the real one. */
   readonly space?: (path: string) => Space | null;
@@ -125,7 +127,7 @@ export class Operations {
       case 'import':
         return this.#import(operation.spec, entry.place ?? this.#placeFor(operation.spec));
       case 'deploy':
-        return this.#deploy(operation.serviceId, operation.spec);
+        return this.#deploy(operation);
       case 'growVolume':
         return this.#growVolume(operation);
       case 'deleteRuntime':
@@ -224,7 +226,11 @@ export class Operations {
 
   // ── deploy ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #deploy(serviceId: string, spec: ServiceSpec): Promise<Readonly<Record<string, string | number>>> {
+  async #deploy({
+    serviceId,
+    spec,
+    unlessPrimary = false,
+  }: Extract<HostOperation, { kind: 'deploy' }>): Promise<Readonly<Record<string, string | number>>> {
     const { inventory, executables, serviceChanged } = this.#options;
     const record = inventory.service(serviceId);
     if (!record) {
@@ -235,6 +241,7 @@ export class Operations {
     await executables.find(spec.product, spec.version);
     this.#checkAge(record.volumeId, spec);
     this.#checkPort(serviceId, spec.port);
+    if (unlessPrimary) await this.#options.refusePrimary(serviceId);
     inventory.putService({
       ...record,
       hostname: spec.hostname,

@@ -44,6 +44,7 @@ function host() {
     runningPid: () => null,
     serviceChanged: () => {},
     stopService: async () => {},
+    refusePrimary: async () => {},
     changed: () => {},
   });
   const carryOut = async (operation: HostOperation): Promise<Record<string, string | number>> => {

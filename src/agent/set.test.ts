@@ -11,6 +11,7 @@ import {
   login,
   makeMember,
   openBench,
+  specOf,
   systemUsers,
   type TestMember,
   until,
@@ -168,8 +169,11 @@ test('a reconfiguration is installed once; again it is done, from an older versi
     members: current.members.map((member) => ({ ...member, tags: { rack: `r${member._id}` } })),
   };
   const command = { kind: 'reconfig', as: clusterAdmin, config: next, maxTimeMillis: 5_000 } as const;
-  expect(await primary().run(command)).toMatchObject({ kind: 'done', result: { version: next.version } });
-  expect(await primary().run(command)).toMatchObject({ kind: 'done', result: { already: true } });
+  const [{ version }, term] = [next, database(primary()).term];
+  // The term of now, whatever the wanted one says: the reading it was made from may be from before an election.
+  const older = { ...command, config: { ...next, term: (next.term ?? 0) - 1 } };
+  expect(await primary().run(older)).toEqual({ kind: 'done', result: { version, term } });
+  expect(await primary().run(command)).toEqual({ kind: 'done', result: { already: true, term } });
   await until(() => expect(database(secondary()).config?.members[1]?.tags).toEqual({ rack: 'r1' }));
   const stale = { ...command, config: { ...current, members: current.members.slice(0, 2) } };
   expect(await primary().run(stale)).toMatchObject({ kind: 'refused', code: 103 });
@@ -184,6 +188,38 @@ test('S3 a step-down hands over and is seen by everybody; a member that is no pr
   await until(() =>
     expect(database(before)).toMatchObject({ primary: `localhost:${primary().port}`, state: 'SECONDARY' }),
   );
+});
+
+test('S3 who was seen as a secondary and leads by now is neither restarted nor given another binary; who leads nobody is', async () => {
+  const [first, other] = [primary(), secondary()];
+  const pid = (member: TestMember): number | null => {
+    const process = member.facts()?.process;
+    return process?.kind === 'running' ? process.pid : null;
+  };
+  const [before, others] = [pid(first), pid(other)];
+  const restart = { configVersion: 2, restartToken: 'again' };
+  const proviso = { unlessPrimary: true };
+  await expect(first.publish(restart, proviso)).rejects.toMatchObject({
+    code: 'MemberIsPrimary',
+    retry: 'later',
+  });
+  const spec = { ...specOf(first.snapshot.member, first.port), resources: { cpus: 2, memoryBytes: null } };
+  const deploy = { kind: 'deploy', serviceId: first.serviceId, spec, ...proviso } as const;
+  await bench.agents.startOperation('host-a', { ...deploy, id: 'spares' }, FENCE);
+  await until(async () =>
+    expect(await bench.agents.operation('host-a', 'spares')).toMatchObject({
+      kind: 'failed',
+      code: 'MemberIsPrimary',
+    }),
+  );
+  expect(pid(first)).toBe(before);
+  expect(first.facts()?.configVersion).toBe(1);
+  await other.publish(restart, proviso);
+  await until(() => {
+    expect(other.facts()?.configVersion).toBe(2);
+    expect(pid(other)).not.toBe(others);
+    expect(database(other).state).toBe('SECONDARY');
+  });
 });
 
 test('A7.1 a member that hangs is unreachable within seconds and the others are not held up', async () => {

@@ -3,7 +3,7 @@ import type { BelayError } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type { HostFacts, OperationFacts, ServiceFacts } from '../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand, MemberSnapshot } from '../clusters/snapshot.ts';
-import type { Clock, HostOperation, Log } from '../engine/ports.ts';
+import type { Clock, HostOperation, Log, Proviso } from '../engine/ports.ts';
 import { ControlPlaneLink } from './clientLink.ts';
 import type { MemberItem } from './facts.ts';
 import type { FenceGate } from './fence.ts';
@@ -11,7 +11,7 @@ import type { FenceGate } from './fence.ts';
 /** What the agent does when asked. Failures are BelayErrors and go back with their code. */
 export interface AgentHandlers {
   /** Resolves when the snapshot is safely on disk. */
-  publish(serviceId: string, snapshot: MemberSnapshot): Promise<void>;
+  publish(serviceId: string, snapshot: MemberSnapshot, proviso: Proviso): Promise<void>;
   run(
     serviceId: string,
     command: MemberCommand,

@@ -199,7 +199,7 @@ export class ControlPlaneLink {
     const { handlers, fences } = this.#options;
     switch (ask.method) {
       case 'publish':
-        return fences.pass(ask.fence, () => handlers.publish(ask.serviceId, ask.snapshot));
+        return fences.pass(ask.fence, () => handlers.publish(ask.serviceId, ask.snapshot, ask.proviso ?? {}));
       case 'run':
         return fences.pass(ask.fence, (signal) =>
           handlers.run(ask.serviceId, ask.command, {

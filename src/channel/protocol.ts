@@ -11,7 +11,7 @@ import { type Secret, secret } from '../base/secret.ts';
 import type { Millis } from '../base/units.ts';
 import type { HostFacts, OperationFacts } from '../clusters/facts.ts';
 import type { Login, ManagedUser, MemberCommand, MemberSnapshot } from '../clusters/snapshot.ts';
-import type { Fence, HostOperation } from '../engine/ports.ts';
+import type { Fence, HostOperation, Proviso } from '../engine/ports.ts';
 import { type MemberItem, ownerShape } from './facts.ts';
 import * as is from './shape.ts';
 
@@ -63,6 +63,7 @@ export type AgentAsk =
       readonly serviceId: string;
       readonly snapshot: MemberSnapshot;
       readonly fence: Fence;
+      readonly proviso?: Proviso;
     }
   | {
       readonly method: 'run';
@@ -266,7 +267,12 @@ const serviceSpec = is.object({
 });
 const operationShape = is.byKind({
   import: is.object({ id: is.text, spec: serviceSpec }),
-  deploy: is.object({ id: is.text, serviceId: is.text, spec: serviceSpec }),
+  deploy: is.object({
+    id: is.text,
+    serviceId: is.text,
+    spec: serviceSpec,
+    unlessPrimary: is.optional(is.truth),
+  }),
   growVolume: is.object({
     id: is.text,
     volumeId: is.text,
@@ -278,7 +284,12 @@ const operationShape = is.byKind({
   deleteVolume: is.object({ id: is.text, volumeId: is.text, clusterUid: is.text, member: is.text }),
 });
 const paramShapes: Readonly<Record<AgentAsk['method'], is.Shape>> = {
-  publish: is.object({ serviceId: is.text, snapshot: is.map, fence }),
+  publish: is.object({
+    serviceId: is.text,
+    snapshot: is.map,
+    fence,
+    proviso: is.optional(is.object({ unlessPrimary: is.optional(is.truth) })),
+  }),
   run: is.object({
     serviceId: is.text,
     command: is.map,

@@ -18,6 +18,7 @@ import type {
   Log,
   MemberRef,
   MemberReport,
+  Proviso,
 } from '../engine/ports.ts';
 import { readOperationFacts, readOutcome, readServices } from './facts.ts';
 import {
@@ -128,8 +129,14 @@ class ChannelServer implements AgentServer {
 
   // ── requests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async publish(ref: MemberRef, snapshot: MemberSnapshot, fence: Fence): Promise<void> {
-    await this.#effect(ref.host, { method: 'publish', serviceId: ref.serviceId, snapshot, fence });
+  async publish(
+    ref: MemberRef,
+    snapshot: MemberSnapshot,
+    fence: Fence,
+    proviso: Proviso = {},
+  ): Promise<void> {
+    const { host, serviceId } = ref;
+    await this.#effect(host, { method: 'publish', serviceId, snapshot, fence, proviso });
   }
 
   async run(

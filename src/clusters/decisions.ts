@@ -237,6 +237,8 @@ export interface StepResult {
   readonly usersHash?: string;
   /** stopBalancer: what it was right before. */
   readonly balancerWas?: boolean;
+  /** reconfig: the one the server gave the configuration, whatever was asked for. */
+  readonly term?: number;
   /** setSuspend: the document's generation from then on. */
   readonly generation?: number;
 }

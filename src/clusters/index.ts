@@ -6,6 +6,7 @@ export { changeRemarks, type DesiredSource, desiredFrom, remarks, unsupportedFea
 export { disruptionsOf, underWay } from './disruption.ts';
 export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';
+export { stateOf, views } from './interpret.ts';
 export { advance } from './learn.ts';
 export * from './limits.ts';
 export { OPERATION_TYPES, operationRefusal, operationWait } from './operations/index.ts';

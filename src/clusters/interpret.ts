@@ -196,19 +196,17 @@ export const configOf = (members: readonly MemberView[]): ReplSetConfig | null =
 
 /**
  * The reading is from before the set took its last configuration: who votes by it may not vote any more (S1). One that was
- * lost with its primary is known by the term.
+ * lost with its primary is known by the term, which never goes back; a forced one has none.
  */
 export function isBehind(
   { reconfigured }: Pick<ReplicaSetState, 'reconfigured'>,
   members: readonly MemberView[],
 ): boolean {
   const config = configOf(members);
-  return (
-    config !== null &&
-    reconfigured !== undefined &&
-    (config.term ?? null) === reconfigured.term &&
-    config.version < reconfigured.version
-  );
+  if (config === null || reconfigured === undefined) return false;
+  const term = config.term ?? null;
+  if (term === reconfigured.term) return config.version < reconfigured.version;
+  return term !== null && reconfigured.term !== null && term < reconfigured.term;
 }
 
 /** A member's row in its set's configuration; null when it is not in the set (yet, or any more) or that is not known. */

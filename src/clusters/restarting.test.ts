@@ -215,7 +215,7 @@ test('S2 the roller begins with nobody while a voter has not taken over what it 
   expect(steps(8)).toEqual([]);
 });
 
-test('S1 S5 a reading is from before the last configuration when its version is less in the same term; without one nothing is said', () => {
+test('S1 S5 a reading is from before the last configuration when its term is less, or its version in the same term; without one nothing is said', () => {
   const behind = (
     reconfigured: { version: number; term: number | null } | undefined,
     version: number,
@@ -234,6 +234,8 @@ test('S1 S5 a reading is from before the last configuration when its version is 
   expect(behind({ version: 3, term: null }, 2)).toBe(true);
   expect(behind({ version: 3, term: null }, 3)).toBe(false);
   expect(behind({ version: 3, term: 1 }, 2, 1)).toBe(true);
+  // From a primary of before, whatever its version.
+  expect(behind({ version: 3, term: 2 }, 3, 1)).toBe(true);
   // One that was lost with its primary is known by the term.
   expect(behind({ version: 3, term: 1 }, 2, 2)).toBe(false);
   expect(behind({ version: 3, term: 1 }, 2)).toBe(false);

@@ -240,6 +240,17 @@ test('A9.1 S2 what was taken is known with its version and leaves no answer open
   expect(kept.members[2]).toMatchObject({ stage: 'active', unanswered: [] });
 });
 
+test('S3 a member that was not restarted because it has become primary is like any other again, unless an older answer is still to come', () => {
+  const step = { kind: 'reload', member: 'orders-2', configVersion: 7 } as const;
+  const after = (before: State, code: string) =>
+    applyOutcome(startStep(before, step, 's', 0), step, 's', { ...failed, code }, 0).members[2];
+  const state = running(desired());
+  expect(after(state, 'MemberIsPrimary')).toMatchObject({ stage: 'active', unanswered: [] });
+  expect(after(state, 'DiskFull')).toMatchObject({ stage: 'reloading' });
+  const doubtful = withMember(state, 'orders-2', { stage: 'reloading', unanswered: [6] });
+  expect(after(doubtful, 'MemberIsPrimary')).toMatchObject({ stage: 'reloading', unanswered: [6] });
+});
+
 test('S1 S5 the last configuration a set took is known by version and term, of that set only; a forced one, or one that was refused, is not', () => {
   const want = sharded();
   const step: Step = {
@@ -257,6 +268,10 @@ test('S1 S5 the last configuration a set took is known by version and term, of t
   expect(after(step, done)).toEqual([['events-s0', { version: 4, term: 2 }]]);
   const { term: _, ...config } = step.config;
   expect(after({ ...step, config }, done)).toEqual([['events-s0', { version: 4, term: null }]]);
+  // A new primary writes what it had under its own term, so the server may have given another one than was asked for.
+  expect(after(step, { kind: 'done', result: { term: 3 } })).toEqual([
+    ['events-s0', { version: 4, term: 3 }],
+  ]);
   expect(after({ ...step, forcedBy: 'op-1' }, done)).toEqual([]);
   expect(after(step, failed)).toEqual([]);
   expect(after(step, { kind: 'unknown', message: 'no answer' })).toEqual([]);

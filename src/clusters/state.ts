@@ -382,7 +382,7 @@ export function applyOutcome(
   const target = targetOf(step);
   if (outcome.kind === 'failed') {
     const pending = pendingOf(state, target);
-    const known = undone(state, step);
+    const known = undone(state, step, outcome.code);
     const cleared = pending?.stepId === stepId ? withoutPending(known, target) : known;
     const failed = withFailure(cleared, step.kind, target, outcome.code, outcome.message, now, outcome.retry);
     return step.kind === 'reload' ? withTried(failed, step.member, step.configVersion) : failed;
@@ -412,20 +412,27 @@ function withRotation(
 }
 
 /** The record after a refusal: nothing came of the step. */
-function undone(state: State, step: Step): State {
+function undone(state: State, step: Step, code: string): State {
   if (step.kind === 'initiate')
     return withReplicaSet(state, step.replicaSet, { initiating: false, initiatedVia: null });
   if (step.kind === 'reconfig') return withoutVotesSent(state, step.replicaSet);
-  // It runs as before. What is planned next is planned as for any other member: a primary hands over first.
   if (step.kind === 'rotateCertificate') {
-    const member = memberOf(state, step.member);
-    if (member?.stage === 'reloading')
-      return withMember(state, step.member, {
-        stage: !isSubstitute(state, member) ? 'active' : member.role === 'router' ? 'healthy' : 'syncing',
-        unanswered: [],
-      });
+    const restored = asBefore(state, step.member);
+    return restored === state ? state : withMember(restored, step.member, { unanswered: [] });
   }
-  return step.kind === 'reload' || step.kind === 'publish' ? withoutSent(state, step) : state;
+  if (step.kind !== 'reload' && step.kind !== 'publish') return state;
+  const known = withoutSent(state, step);
+  return code === 'MemberIsPrimary' && unansweredBy(known, step.member).length === 0
+    ? asBefore(known, step.member)
+    : known;
+}
+
+/** It runs as before. What is planned next is planned as for any other member: a primary hands over first. */
+function asBefore(state: State, name: string): State {
+  const member = memberOf(state, name);
+  if (member?.stage !== 'reloading') return state;
+  const stage = !isSubstitute(state, member) ? 'active' : member.role === 'router' ? 'healthy' : 'syncing';
+  return withMember(state, name, { stage });
 }
 
 function applyDone(
@@ -480,7 +487,8 @@ function applyDone(
     case 'setSuspend':
       return withWorkTold(state, step, result.generation ?? 0);
     case 'reconfig': {
-      const { version, term = null } = step.config;
+      const { version } = step.config;
+      const term = result.term ?? step.config.term ?? null;
       // A forced one gets a version of the server's choice.
       return step.forcedBy === undefined
         ? withReplicaSet(state, step.replicaSet, { reconfigured: { version, term } })

@@ -187,3 +187,14 @@ test('S6 INI-07 whose initiation was not answered is asked again himself, whatev
   const free = applyOutcome(sent, step, 's1', refused, 2);
   expect(free.replicaSets[0]).toMatchObject({ initiating: false, initiatedVia: null });
 });
+
+test('S3 L1 one whose answer is open and that has been elected since hands over before it is given it again', () => {
+  const { play, wanted, step, sent } = begun();
+  const state = applyOutcome(sent, step, 's1', UNKNOWN, 16_000);
+  play.states = ['SECONDARY', 'SECONDARY', 'PRIMARY'];
+  const later = advance(state, wanted, play.reading(), 20_000);
+  expect(stageOf(later, step.member)).toBe('reloading');
+  expect(plan(play.reading(), wanted, later, 20_000).act?.steps).toEqual([
+    { kind: 'stepDown', replicaSet: 'orders', member: step.member },
+  ]);
+});

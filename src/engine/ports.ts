@@ -308,13 +308,19 @@ export interface HostReport {
   readonly seenAt: Millis;
 }
 
+/** What must still hold on the host when an effect begins: what the control plane saw may be over by then. */
+export interface Proviso {
+  /** Refused with `MemberIsPrimary` (later) while the member leads its set: it is to hand over first (S3). */
+  readonly unlessPrimary?: boolean;
+}
+
 /** The agents' channel as the control plane sees it. Commands carry the fence: an agent refuses an older epoch (S9). */
 export interface Agents {
   hosts(): readonly HostReport[];
   host(name: string): HostReport | null;
   member(ref: MemberRef): MemberReport | null;
   /** Gives the member its snapshot; resolves when the agent has it safely on disk, not when the process runs with it. */
-  publish(ref: MemberRef, snapshot: MemberSnapshot, fence: Fence): Promise<void>;
+  publish(ref: MemberRef, snapshot: MemberSnapshot, fence: Fence, proviso?: Proviso): Promise<void>;
   run(
     ref: MemberRef,
     command: MemberCommand,
@@ -348,7 +354,12 @@ export type AgentChange =
 
 export type HostOperation =
   | { readonly kind: 'import'; readonly id: string; readonly spec: ServiceSpec }
-  | { readonly kind: 'deploy'; readonly id: string; readonly serviceId: string; readonly spec: ServiceSpec }
+  | (Proviso & {
+      readonly kind: 'deploy';
+      readonly id: string;
+      readonly serviceId: string;
+      readonly spec: ServiceSpec;
+    })
   | {
       readonly kind: 'growVolume';
       readonly id: string;
@@ -383,6 +394,7 @@ export interface Platform {
     spec: ServiceSpec,
     stepId: string,
     fence: Fence,
+    proviso?: Proviso,
   ): Promise<{ readonly operationId: string }>;
   deleteRuntime(
     service: { readonly id: string; readonly host: string; readonly clusterUid: string },

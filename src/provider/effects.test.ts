@@ -1,8 +1,9 @@
 /** What each step asks of agents, platform and store, and what it makes of their answers. */
 import { describe, expect, test } from 'vitest';
 import { BelayError } from '../base/error.ts';
+import { seen } from '../clusters/fixtures.ts';
 import type { Step } from '../clusters/index.ts';
-import type { ObjectKey, Platform, StoredObject } from '../engine/ports.ts';
+import type { ObjectKey, Platform, Proviso, StoredObject } from '../engine/ports.ts';
 import { admitted, clusterKey, create, replicaSet } from './testing/rig.ts';
 import { placed, refused, scene } from './testing/steps.ts';
 
@@ -11,6 +12,34 @@ describe('what is asked of a database', () => {
     const { run, said } = await scene();
     await run({ kind: 'stepDown', replicaSet: 'orders', member: 'orders-0' });
     expect(said).toMatchObject([{ kind: 'stepDown', forSeconds: 60, catchUpSeconds: 10 }]);
+  });
+
+  test('S3 who was not seen to lead is restarted, or given another binary, only unless it leads by now', async () => {
+    const deployed: (Proviso | undefined)[] = [];
+    const s = await scene(undefined, {
+      deploy: async (...[, , , , proviso]) => {
+        deployed.push(proviso);
+        return { operationId: 'o' };
+      },
+    });
+    for (const state of ['PRIMARY', 'SECONDARY', null] as const) {
+      const { members } = seen(placed(s.desired), s.desired, ['SECONDARY', state, 'SECONDARY']);
+      await s.run({ kind: 'reload', member: 'orders-1', configVersion: 2 }, {}, { members });
+      await s.run({ kind: 'upgrade', member: 'orders-1', version: '8.0.32-14' }, {}, { members });
+    }
+    const spared = { unlessPrimary: true };
+    expect(s.provisos).toEqual([{}, spared, spared]);
+    expect(deployed).toEqual([{}, spared, spared]);
+  });
+
+  test('S1 S5 a reconfiguration is known by the term its server gave it; an older agent does not say', async () => {
+    let answer = {};
+    const { run } = await scene(() => ({ kind: 'done', result: answer }));
+    const config = { _id: 'orders', version: 2, term: 1, members: [] };
+    const step = { kind: 'reconfig', replicaSet: 'orders', via: 'orders-0', config, change: '' } as const;
+    expect((await run(step)).outcome).toEqual({ kind: 'done', result: {} });
+    answer = { version: 2, term: 3 };
+    expect((await run(step)).outcome).toEqual({ kind: 'done', result: { term: 3 } });
   });
 
   test('S5 a reconfiguration is bounded, and forced only by the operation that a person acknowledged', async () => {

@@ -10,7 +10,7 @@ import { addShard, reconfig, setBalancer, setFcv, stepDown } from './effects/clu
 import { command } from './effects/commands.ts';
 import { forget, setSuspend } from './effects/documents.ts';
 import { deleteRuntime, deleteVolume, deploy, growVolume, importMember } from './effects/infrastructure.ts';
-import { giveLogins, publish, rotateCertificate } from './effects/snapshots.ts';
+import { giveLogins, publish, reload, rotateCertificate } from './effects/snapshots.ts';
 import { createFirstUser, keepLogins, reconcileSystemUsers, rotateUsers } from './effects/systemUsers.ts';
 import { applyUser, dropUser } from './effects/users.ts';
 import { done, type EffectDeps, type Work } from './effects/work.ts';
@@ -59,8 +59,9 @@ async function effect(work: Work, step: Step): Promise<Effect> {
     case 'upgrade':
       return deploy(work, step.member, step.version);
     case 'publish':
-    case 'reload':
       return publish(work, step.member, step.configVersion);
+    case 'reload':
+      return reload(work, step.member, step.configVersion);
     case 'stageLogins':
       await work.credentials.stage(work.state.uid, step.users);
       return done({});

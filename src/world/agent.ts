@@ -12,13 +12,13 @@ import type {
   ServiceFacts,
 } from '../clusters/index.ts';
 import { equalValues } from '../engine/equal.ts';
-import type { Fence, HostOperation } from '../engine/ports.ts';
+import type { Fence, HostOperation, Proviso } from '../engine/ports.ts';
 import { seriesOf } from '../model/index.ts';
 import { noServer, runCommand } from './commands.ts';
 import type { Machine, Run, ServiceRecord, Volume } from './machine.ts';
 import type { Exit } from './mongod.ts';
 import { inDoubt, isQuiet, type Lags, readDatabase } from './observer.ts';
-import { type Fate, Operations } from './operations.ts';
+import { type Fate, Operations, refusePrimary } from './operations.ts';
 import { isRouterQuiet, readRouter, runRouterCommand } from './routerCommands.ts';
 import { type Goal, Supervisor } from './supervisor.ts';
 
@@ -360,7 +360,7 @@ export class Agent {
     for (const run of older) run.waiting.push(() => --left === 0 && go());
   }
 
-  publish(serviceId: string, snapshot: MemberSnapshot, fence: Fence): void {
+  publish(serviceId: string, snapshot: MemberSnapshot, fence: Fence, { unlessPrimary }: Proviso): void {
     const { disk } = this.#machine;
     const member = this.#member(serviceId);
     const owner = disk.services.get(serviceId)?.owner ?? null;
@@ -373,6 +373,7 @@ export class Agent {
     if (before !== undefined && snapshot.configVersion < before.configVersion) {
       throw new BelayError('StaleSnapshot', 'an older configuration', { retry: 'never' });
     }
+    if (unlessPrimary) refusePrimary(this.#machine, serviceId);
     if (this.#machine.diskFull) throw new BelayError('DiskFull', 'no space left on device');
     this.#outside.did(this.#machine, { kind: 'publish', serviceId, snapshot, fence });
     const fresh = before === undefined || snapshotText(before) !== snapshotText(snapshot);

@@ -22,6 +22,7 @@ import type {
   HostReport,
   MemberRef,
   MemberReport,
+  Proviso,
 } from '../engine/ports.ts';
 import type { Agent, MemberItem } from './agent.ts';
 import type { Fabric } from './fabric.ts';
@@ -304,10 +305,15 @@ export class Channel implements Agents {
     return () => this.#listeners.delete(listener);
   }
 
-  publish({ host, serviceId }: MemberRef, snapshot: MemberSnapshot, fence: Fence): Promise<void> {
+  publish(
+    { host, serviceId }: MemberRef,
+    snapshot: MemberSnapshot,
+    fence: Fence,
+    proviso: Proviso = {},
+  ): Promise<void> {
     if (this.#options.hangs({ serviceId })) return this.#effect(host, 'publish', () => {});
     return this.#effect(host, 'publish', (agent, answer) =>
-      agent.admit(fence, () => answer(() => agent.publish(serviceId, snapshot, fence))),
+      agent.admit(fence, () => answer(() => agent.publish(serviceId, snapshot, fence, proviso))),
     );
   }
 

@@ -136,12 +136,13 @@ function reconfig(context: CommandContext, command: Of<'reconfig'>, end: Done): 
     end(problem);
     return;
   }
-  const installed = (): boolean => {
+  const stored = (): ReplSetConfig | null => {
     const now = mongod.machine.config === null ? null : plainConfig(mongod.machine.config);
-    return now?.version === command.config.version && essence(now) === essence(command.config);
+    return now?.version === command.config.version && essence(now) === essence(command.config) ? now : null;
   };
-  if (installed()) {
-    end(done({ already: true }));
+  const before = stored();
+  if (before !== null) {
+    end(done({ already: true, ...termOf(before) }));
     return;
   }
   const document = machineConfig(command.config);
@@ -153,12 +154,17 @@ function reconfig(context: CommandContext, command: Of<'reconfig'>, end: Done): 
     jump: 0,
   };
   mongod.command({ kind: 'reconfig', document, options }, (answer) => {
-    if (answer.kind === 'done') end(done({ version: command.config.version }));
+    const { version } = command.config;
+    const after = stored();
+    if (answer.kind === 'done') end(done({ version, ...termOf(after) }));
     else if (answer.kind === 'lost') end(unknown('the connection broke'));
     else if (!/failed to propagate/.test(answer.refusal.message)) end(whenStale(byServer(answer.refusal)));
-    else end(installed() ? done({ version: command.config.version }) : unknown(answer.refusal.message));
+    else end(after === null ? unknown(answer.refusal.message) : done({ version, ...termOf(after) }));
   });
 }
+
+const termOf = (config: ReplSetConfig | null): { readonly term?: number } =>
+  config?.term === undefined ? {} : { term: config.term };
 
 function setFcv({ mongod, timeline }: CommandContext, command: Of<'setFcv'>, end: Done): void {
   const problem = notPrimary(mongod) ?? login(mongod, command.as);

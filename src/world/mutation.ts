@@ -32,6 +32,8 @@ export interface AgentBugs {
   readonly formatsVolumes?: boolean;
   /** Configurations of sets are forced. */
   readonly forcesReconfigs?: boolean;
+  /** A member that has become primary is stopped without being asked. */
+  readonly stopsPrimaries?: boolean;
 }
 
 export const NO_MUTATION: Mutation = {};

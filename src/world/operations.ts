@@ -31,6 +31,13 @@ export const sameOwner = (a: OwnerMarker | null, b: OwnerMarker | null): boolean
   a.hostname === b.hostname &&
   a.proof === b.proof;
 
+/** S3: whoever wants it restarted saw it lead nobody, which may be over. */
+export function refusePrimary({ runs, bugs }: Machine, serviceId: string): void {
+  const process = runs.get(serviceId)?.process;
+  if (bugs.stopsPrimaries || process?.kind !== 'mongod' || !process.writable) return;
+  throw new BelayError('MemberIsPrimary', `${process.host} is primary by now: it hands over first`);
+}
+
 /** One life of an agent's operations; the journal lies on the machine's disk. */
 export class Operations {
   readonly #machine: Machine;
@@ -105,7 +112,7 @@ export class Operations {
         entry.place ??= this.#placeFor(operation.spec);
         return this.#import(operation.spec, entry.place);
       case 'deploy':
-        return this.#deploy(operation.serviceId, operation.spec);
+        return this.#deploy(operation);
       case 'growVolume':
         return { volumeId: operation.volumeId, volumeBytes: operation.sizeBytes };
       case 'deleteVolume':
@@ -188,7 +195,7 @@ export class Operations {
 
   // ── deploy ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #deploy(serviceId: string, spec: ServiceSpec): Result {
+  #deploy({ serviceId, spec, unlessPrimary }: Extract<HostOperation, { kind: 'deploy' }>): Result {
     const { disk, versions } = this.#machine;
     const record = disk.services.get(serviceId);
     if (record === undefined) throw new BelayError('ServiceNotFound', `service ${serviceId} is not here`);
@@ -197,6 +204,7 @@ export class Operations {
       throw new BelayError('NoExecutables', `no mongod ${spec.version} on this host`, { retry: 'never' });
     }
     this.#checkPort(serviceId, spec.port);
+    if (unlessPrimary) refusePrimary(this.#machine, serviceId);
     const { hostname, address, port, version, resources } = spec;
     disk.services.set(serviceId, { ...record, hostname, address, port, version, resources });
     this.#outside.serviceChanged(serviceId);

@@ -180,4 +180,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'replicaSets',
     showed: 'a member was restarted that had been elected while the control plane slept',
   },
+  {
+    seed: 971_484,
+    kind: 'replicaSets',
+    showed: 'a secondary was restarted by the first of many late readings, and had been elected since',
+  },
 ];

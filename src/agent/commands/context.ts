@@ -25,15 +25,16 @@ export interface CommandContext {
 export type Done = Extract<CommandOutcome, { kind: 'done' }>;
 export const done = (result: Readonly<Record<string, unknown>> = {}): Done => ({ kind: 'done', result });
 
+type Asking = Omit<CommandContext, 'ownsPort'>;
+
 /** The admin database under a login; null: the localhost exception. */
-export function admin(context: CommandContext, login: Login | null): Db {
+export function admin(context: Asking, login: Login | null): Db {
   context.signal.throwIfAborted();
   return context.clients.get(endpointOf(context.snapshot), login).db('admin');
 }
 
 /** The member's hello; needs no login. */
-export const hello = (context: CommandContext): Promise<Document> =>
-  admin(context, null).command({ hello: 1 });
+export const hello = (context: Asking): Promise<Document> => admin(context, null).command({ hello: 1 });
 
 /** Only a writable primary takes writes; asked first, so that a secondary's answer is never mistaken (INI-02). */
 export async function notPrimary(context: CommandContext): Promise<Refusal | null> {

@@ -15,36 +15,45 @@ export const plain = <T>(document: Document): T => BSON.EJSON.serialize(document
 
 /**
  * Installs this very configuration. One that is installed already is done; after a lost or partial answer the stored one
- * decides (a reconfig that "failed to propagate" is installed).
+ * decides (a reconfig that "failed to propagate" is installed). Brings back the term the server gave it: a new primary writes
+ * the configuration it had under its own.
  */
 export async function reconfig(context: CommandContext, command: Of<'reconfig'>): Promise<CommandOutcome> {
-  const db = admin(context, command.as);
-  const isThere = (at: Db): Promise<boolean> => installed(at, command.config, command.force === true);
-  if (await isThere(db)) return done({ already: true });
+  const stored = (): Promise<ReplSetConfig | null> =>
+    installed(admin(context, command.as), command.config, command.force === true);
+  const before = await stored();
+  if (before !== null) return done({ already: true, ...termOf(before) });
   context.signal.throwIfAborted();
   const wanted = BSON.EJSON.deserialize(command.config as Document) as Document;
+  const { version } = command.config;
   try {
     const force = command.force === true ? { force: true } : {};
-    await db.command({ replSetReconfig: wanted, ...force, maxTimeMS: command.maxTimeMillis });
-    return done({ version: command.config.version });
+    await admin(context, command.as).command({
+      replSetReconfig: wanted,
+      ...force,
+      maxTimeMS: command.maxTimeMillis,
+    });
   } catch (failure) {
     const partly = /failed to propagate/.test(refusal(failure).message);
     if (!partly && !mayHaveHappened(failure)) return whenStale(refusal(failure));
-    try {
-      if (await isThere(admin(context, command.as))) return done({ version: command.config.version });
-    } catch {
-      // Not answering now; what happened will show later.
-    }
-    return { kind: 'unknown', message: refusal(failure).message };
+    // Where it does not answer now, what happened will show later.
+    const after = await stored().catch(() => null);
+    return after === null
+      ? { kind: 'unknown', message: refusal(failure).message }
+      : done({ version, ...termOf(after) });
   }
+  return done({ version, ...termOf(await stored().catch(() => null)) });
 }
 
-/** A forced one gets a version of the server's choice, far above. */
-async function installed(db: Db, wanted: ReplSetConfig, forced: boolean): Promise<boolean> {
+const termOf = (config: ReplSetConfig | null): { readonly term?: number } =>
+  config?.term === undefined ? {} : { term: config.term };
+
+/** The stored one, if it is the wanted one; a forced one gets a version of the server's choice, far above. */
+async function installed(db: Db, wanted: ReplSetConfig, forced: boolean): Promise<ReplSetConfig | null> {
   const reply = await db.command({ replSetGetConfig: 1 });
   const config = plain<ReplSetConfig>(reply['config'] as Document);
   const version = forced ? config.version >= wanted.version : config.version === wanted.version;
-  return version && isDeepStrictEqual(essence(config), essence(wanted));
+  return version && isDeepStrictEqual(essence(config), essence(wanted)) ? config : null;
 }
 
 /** What we decide about members; the server adds defaults and its own counters to the rest. */
@@ -58,6 +67,12 @@ const essence = (config: ReplSetConfig): unknown =>
     secondaryDelaySecs: member.secondaryDelaySecs ?? 0,
     tags: member.tags ?? {},
   }));
+
+/** Null: it does not say. */
+export async function leads(context: Omit<CommandContext, 'ownsPort'>): Promise<boolean | null> {
+  const { isWritablePrimary } = await hello(context);
+  return typeof isWritablePrimary === 'boolean' ? isWritablePrimary : null;
+}
 
 /** Hands the primary over. A member that is no primary (any more) is done. Never forced: smart never becomes force (S13). */
 export async function stepDown(context: CommandContext, command: Of<'stepDown'>): Promise<CommandOutcome> {

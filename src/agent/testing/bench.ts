@@ -23,7 +23,7 @@ import type {
   MemberSnapshot,
   ServiceSpec,
 } from '../../clusters/snapshot.ts';
-import type { HostOperation, Log } from '../../engine/ports.ts';
+import type { HostOperation, Log, Proviso } from '../../engine/ports.ts';
 import { type RunningAgent, runAgent } from '../agent.ts';
 import { openLayout } from '../layout.ts';
 import { findByConfig } from '../procfs.ts';
@@ -163,7 +163,7 @@ export interface TestMember {
   readonly port: number;
   readonly snapshot: MemberSnapshot;
   facts(): MemberFacts | null;
-  publish(change: Partial<MemberSnapshot>): Promise<void>;
+  publish(change: Partial<MemberSnapshot>, proviso?: Proviso): Promise<void>;
   run(command: MemberCommand): Promise<CommandOutcome>;
 }
 
@@ -238,7 +238,7 @@ export async function makeMember(
     port: spec.port,
     snapshot,
     facts: () => bench.agents.member(ref)?.facts ?? null,
-    publish: (more) => bench.agents.publish(ref, { ...snapshot, ...more }, FENCE),
+    publish: (more, proviso) => bench.agents.publish(ref, { ...snapshot, ...more }, FENCE, proviso),
     run: (command) =>
       bench.agents.run(ref, command, { timeoutMillis: 20_000, stepId: `${member} ${step++}`, fence: FENCE }),
   };

@@ -203,7 +203,7 @@ function continueWith(
     return [
       unheard && takesOnline(scene.state, view)
         ? rotateOnline(scene, view, members)
-        : give(scene, view, 'certificate'),
+        : spared(scene, set, view, members, 'certificate'),
     ];
   }
   // Another certificate is no cure for one that comes back; only for one that does not.
@@ -212,12 +212,14 @@ function continueWith(
   const early = need === 'upgrade' && !isDown(view) && hasOlderBefore(scene, member);
   if (early)
     return [
-      lacksSnapshot(scene.state, member) ? give(scene, view, 'reload') : settling(scene, view, members),
+      lacksSnapshot(scene.state, member)
+        ? spared(scene, set, view, members, 'reload')
+        : settling(scene, view, members),
     ];
   if (needy.includes(view) && view.facts !== null && cure) {
     // S7: its newer binary may be running by now, or have run.
     const refused = need === 'upgrade' ? refusal(scene, set, members) : null;
-    return [refused ?? give(scene, view)];
+    return [refused ?? spared(scene, set, view, members)];
   }
   return [settling(scene, view, members)];
 }
@@ -293,10 +295,20 @@ function stepFor(scene: Scene, set: Group, view: MemberView, members: readonly M
     return wait('WaitingForPrimary', soon(scene), detail, view.member.name);
   }
   const safe = mayGoDown(scene, view, members);
-  if (safe !== null) return safe;
-  if (stateOf(view) !== 'PRIMARY' || members.length === 1) return give(scene, view);
+  return safe ?? spared(scene, set, view, members);
+}
+
+/** S3: a primary hands over before it is given anything, also one that was elected while it was under way. */
+function spared(
+  scene: Scene,
+  set: Group,
+  view: MemberView,
+  members: readonly MemberView[],
+  lacks = needOf(scene, view.member),
+): Decision {
+  if (stateOf(view) !== 'PRIMARY' || members.length === 1) return give(scene, view, lacks);
   // The spec allows the interruption, which a hand-over to nobody would not make shorter.
-  if (isIndispensable(view, members) && leadsAlone(view, members)) return give(scene, view);
+  if (isIndispensable(view, members) && leadsAlone(view, members)) return give(scene, view, lacks);
   if (heirOf(view, members) === null) return withoutHeir(scene, view, members);
   const held = backingOff(scene, 'stepDown', set.name) ?? clientsMiss(scene, view, members);
   const because = reasonOf(scene, view.member);

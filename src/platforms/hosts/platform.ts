@@ -6,7 +6,7 @@
 import { BelayError } from '../../base/error.ts';
 import type { Bytes } from '../../base/units.ts';
 import type { Capabilities, OperationFacts, ServiceFacts, ServiceSpec } from '../../clusters/index.ts';
-import type { Agents, Fence, HostOperation, Platform } from '../../engine/ports.ts';
+import type { Agents, Fence, HostOperation, Platform, Proviso } from '../../engine/ports.ts';
 
 /** What machines offer: limits for processes, nothing that needs a router or a disk service in front (A4.9). */
 const CAPABILITIES: Capabilities = {
@@ -43,8 +43,8 @@ export class HostsPlatform implements Platform {
     return this.#start(hostOf(spec), { kind: 'import', id: stepId, spec }, fence);
   }
 
-  deploy(serviceId: string, spec: ServiceSpec, stepId: string, fence: Fence): Started {
-    return this.#start(hostOf(spec), { kind: 'deploy', id: stepId, serviceId, spec }, fence);
+  deploy(serviceId: string, spec: ServiceSpec, stepId: string, fence: Fence, proviso: Proviso = {}): Started {
+    return this.#start(hostOf(spec), { kind: 'deploy', id: stepId, serviceId, spec, ...proviso }, fence);
   }
 
   deleteRuntime({ id, host, clusterUid }: Service, stepId: string, fence: Fence): Started {

@@ -18,13 +18,16 @@ export async function reconfig(
 ): Promise<Effect> {
   const maxTimeMillis = RECONFIG_LIMIT;
   const force = forcedBy === undefined ? {} : { force: true as const };
-  return commandAs(work, via, 'clusterAdmin', (as) => ({
+  const answer = await runAs(work, via, 'clusterAdmin', (as) => ({
     kind: 'reconfig',
     as,
     config,
     maxTimeMillis,
     ...force,
   }));
+  const term = answer.kind === 'done' ? answer.result['term'] : undefined;
+  // An older agent does not say.
+  return { outcome: outcomeOf(answer, typeof term === 'number' ? { term } : {}) };
 }
 
 /** Never forced: without a caught-up heir the server refuses, and so do we (S3, S13). */

@@ -4,7 +4,7 @@ import { type MemberState, type Placement, type ServiceSpec, serviceHostname } f
 import type { Effect } from '../../engine/provider.ts';
 import { memberSecrets } from '../names.ts';
 import { placementOf, serviceSpec } from '../serviceSpec.ts';
-import { done, member, notPlaced, type Work } from './work.ts';
+import { asSeen, done, member, notPlaced, type Work } from './work.ts';
 
 export async function importMember(work: Work, name: string, placement: Placement): Promise<Effect> {
   const spec = await specOf(work, member(work, name), placement);
@@ -16,7 +16,9 @@ export async function deploy(work: Work, name: string, version: string): Promise
   const placement = placementOf(target);
   if (placement === null || target.serviceId === null) throw notPlaced(name);
   const spec = { ...(await specOf(work, target, placement)), version };
-  return done(await work.platform.deploy(target.serviceId, spec, work.stepId, work.fence));
+  return done(
+    await work.platform.deploy(target.serviceId, spec, work.stepId, work.fence, asSeen(work, target)),
+  );
 }
 
 export async function specOf(work: Work, target: MemberState, placement: Placement): Promise<ServiceSpec> {

@@ -7,16 +7,26 @@ import {
   type MemberSnapshot,
   snapshotInputs,
 } from '../../clusters/index.ts';
+import type { Proviso } from '../../engine/ports.ts';
 import type { Effect } from '../../engine/provider.ts';
 import type { SystemUsername } from '../users.ts';
 import { notConfirmed, outcomeOf, run, runAs } from './commands.ts';
-import { done, member, notPlaced, ref, type Work } from './work.ts';
+import { asSeen, done, member, notPlaced, ref, type Work } from './work.ts';
+
+/** A running member takes another configuration: its process restarts, unless it has become primary meanwhile (S3). */
+export const reload = (work: Work, name: string, configVersion: number): Promise<Effect> =>
+  publish(work, name, configVersion, { proviso: asSeen(work, member(work, name)) });
+
+interface Giving {
+  readonly certificatesOnline?: boolean;
+  readonly proviso?: Proviso;
+}
 
 export async function publish(
   work: Work,
   name: string,
   configVersion: number,
-  certificatesOnline = false,
+  { certificatesOnline = false, proviso = {} }: Giving = {},
 ): Promise<Effect> {
   const { desired, state, agents, credentials, clock } = work;
   const target = member(work, name);
@@ -34,7 +44,7 @@ export async function publish(
     keyFile,
     ...logins,
   };
-  await agents.publish(ref(target), snapshot, work.fence);
+  await agents.publish(ref(target), snapshot, work.fence, proviso);
   await credentials.promote(state.uid, name, certificate);
   return done({ snapshot: activatedSnapshot(state, desired, name, configVersion, certificate.given) });
 }
@@ -87,7 +97,7 @@ export async function giveLogins(work: Work, name: string, configVersion: number
 
 /** A9.4: given as a snapshot, so that it stays through a restart of whatever kind; then taken by the running process. */
 export async function rotateCertificate(work: Work, name: string, configVersion: number): Promise<Effect> {
-  const given = await publish(work, name, configVersion, true);
+  const given = await publish(work, name, configVersion, { certificatesOnline: true });
   const answer = await takeCertificate(work, name, configVersion);
   if (answer.kind === 'done') return given;
   const outcome = outcomeOf(answer, {});

@@ -6,9 +6,20 @@ import {
   memberOf,
   type State,
   type StepOutcome,
+  stateOf,
+  views,
 } from '../../clusters/index.ts';
 import type { Informer } from '../../engine/informer.ts';
-import type { Agents, Clock, Fence, MemberRef, Platform, Store, StoredObject } from '../../engine/ports.ts';
+import type {
+  Agents,
+  Clock,
+  Fence,
+  MemberRef,
+  Platform,
+  Proviso,
+  Store,
+  StoredObject,
+} from '../../engine/ports.ts';
 import type { Effect } from '../../engine/provider.ts';
 import type { Credentials } from '../credentials.ts';
 import type { Reading } from '../observe.ts';
@@ -46,6 +57,12 @@ export function member(work: Pick<Work, 'state'>, name: string): MemberState {
   const found = memberOf(work.state, name);
   if (found === null) throw new BelayError('NotPlaced', `there is no member ${name}`, { retry: 'never' });
   return found;
+}
+
+/** A member that was not seen to lead is not to be stopped as a primary (S3): readings that are still to come may tell otherwise. */
+export function asSeen({ state, reading }: Work, { name }: MemberState): Proviso {
+  const view = views(state, reading).find((v) => v.member.name === name);
+  return view !== undefined && stateOf(view) === 'PRIMARY' ? {} : { unlessPrimary: true };
 }
 
 export const notPlaced = (name: string): BelayError =>

@@ -12,7 +12,7 @@ import {
   type Step,
 } from '../../clusters/index.ts';
 import { Informer } from '../../engine/informer.ts';
-import type { Platform, StoredObject } from '../../engine/ports.ts';
+import type { Platform, Proviso, StoredObject } from '../../engine/ports.ts';
 import { silentLog } from '../../engine/testing/bench.ts';
 import { ManualClock } from '../../engine/testing/clock.ts';
 import type { MongoDBSpec } from '../../model/index.ts';
@@ -51,6 +51,7 @@ export async function scene(
   const desired = desiredFrom({ metadata: object.metadata, spec: object.spec as MongoDBSpec });
   const said: MemberCommand[] = [];
   const given: MemberSnapshot[] = [];
+  const provisos: Proviso[] = [];
   /** In the order in which they came. */
   const order: string[] = [];
   const hooks = { publish: (): void => {} };
@@ -60,8 +61,9 @@ export async function scene(
       order.push(command.kind);
       return answer(command);
     },
-    publish: async (_: unknown, snapshot: MemberSnapshot) => {
+    publish: async (_: unknown, snapshot: MemberSnapshot, __: unknown, proviso: Proviso) => {
       hooks.publish();
+      provisos.push(proviso);
       given.push(snapshot);
       order.push('publish');
     },
@@ -80,9 +82,18 @@ export async function scene(
     installation: 'test',
     agentVersion: '0',
   } as unknown as Parameters<typeof perform>[0];
-  const observed = { userObjects: [], authority: ca.authority, services: [] } as unknown as Reading;
+  const observed = {
+    members: [],
+    userObjects: [],
+    authority: ca.authority,
+    services: [],
+  } as unknown as Reading;
   await credentials.ensure(object.metadata.uid);
-  const run = (step: Step, change: Partial<{ desired: Desired; state: State; object: StoredObject }> = {}) =>
+  const run = (
+    step: Step,
+    change: Partial<{ desired: Desired; state: State; object: StoredObject }> = {},
+    reading: Partial<Reading> = {},
+  ) =>
     perform(
       deps,
       step,
@@ -90,7 +101,7 @@ export async function scene(
       {
         stepId: 'step',
         fence: FENCE,
-        observed,
+        observed: { ...observed, ...reading },
       },
     );
   return {
@@ -104,6 +115,7 @@ export async function scene(
     desired,
     said,
     given,
+    provisos,
     order,
     hooks,
     run,

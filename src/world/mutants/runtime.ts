@@ -82,6 +82,14 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
     make: () => ({ agentBugs: { forcesReconfigs: true } }),
   },
   {
+    name: 'stops-primaries',
+    bug: 'an agent does not look whether the member it restarts leads by now',
+    caughtBy: ['S3'],
+    budget: 3,
+    from: 971483,
+    make: () => ({ agentBugs: { stopsPrimaries: true } }),
+  },
+  {
     name: 'intent-after-effect',
     bug: 'an intent is written with its outcome, after the effect',
     caughtBy: ['S16'],
@@ -102,8 +110,8 @@ export const RUNTIME_MUTANTS: readonly Mutant[] = [
           get: (target, name) => {
             const value = Reflect.get(target, name, target) as unknown;
             if (name !== 'publish') return typeof value === 'function' ? value.bind(target) : value;
-            const publish: Agents['publish'] = (ref, snapshot, fence) =>
-              target.publish(ref, { ...snapshot, nextMonitor: null }, fence);
+            const publish: Agents['publish'] = (ref, snapshot, ...rest) =>
+              target.publish(ref, { ...snapshot, nextMonitor: null }, ...rest);
             return publish;
           },
         }),
@@ -176,9 +184,9 @@ function listening(agents: Agents, note: (text: string) => void): Agents {
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== 'function') return value;
       if (name !== 'publish') return value.bind(target);
-      const publish: Agents['publish'] = (ref, snapshot, fence) => {
+      const publish: Agents['publish'] = (ref, snapshot, ...rest) => {
         note(snapshot.monitor.password.reveal());
-        return target.publish(ref, snapshot, fence);
+        return target.publish(ref, snapshot, ...rest);
       };
       return publish;
     },
