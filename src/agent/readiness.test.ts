@@ -4,9 +4,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { revealSnapshot } from '../channel/index.ts';
 import { snapshot } from '../channel/testing/facts.ts';
 import type { MemberStateName } from '../clusters/facts.ts';
+import { freePort } from '../engine/testing/freePort.ts';
 import { layoutOf } from './layout.ts';
 import { checkMember, judgeLiveness, judgeReadiness, main } from './readiness.ts';
-import { freePort, ownerOf } from './testing/bench.ts';
+import { ownerOf } from './testing/bench.ts';
 import { type Scratch, scratch } from './testing/scratch.ts';
 
 let box: Scratch;

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { secret } from '../base/secret.ts';
 import type { DatabaseFacts, ReplSetConfig } from '../clusters/facts.ts';
+import { freePort } from '../engine/testing/freePort.ts';
 import {
   type Bench,
   configOf,
   FENCE,
-  freePort,
   login,
   makeMember,
   openBench,

@@ -13,7 +13,6 @@ import {
   rmSync,
   symlinkSync,
 } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,6 +20,7 @@ import { MongoClient, type MongoClientOptions } from 'mongodb';
 import { Secret } from '../../src/base/secret.ts';
 import { ApiClient, type ApiObject, objectPath } from '../../src/cli/client.ts';
 import { type StatusRow, statusOf } from '../../src/cli/rows.ts';
+import { freePort } from '../../src/engine/testing/freePort.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const BELAY = path.join(ROOT, 'bin/belay');
@@ -395,15 +395,7 @@ export function has(command: string, ...args: readonly string[]): boolean {
 
 /** Free ports of this machine, to be named in advance. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  const ports = await Promise.all(
-    servers.map(
-      (server) =>
-        new Promise<number>((resolve) => {
-          server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
-        }),
-    ),
-  );
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+  const ports = new Set<number>();
+  while (ports.size < count) ports.add(await freePort());
+  return [...ports];
 }

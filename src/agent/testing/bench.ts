@@ -1,6 +1,6 @@
 /** A host with an agent, a control plane's end of the channel and the stand-in executables, on real sockets. */
 import { createServer, type Server } from 'node:https';
-import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, vi } from 'vitest';
@@ -24,6 +24,7 @@ import type {
   ServiceSpec,
 } from '../../clusters/snapshot.ts';
 import type { HostOperation, Log, Proviso } from '../../engine/ports.ts';
+import { freePort } from '../../engine/testing/freePort.ts';
 import { type RunningAgent, runAgent } from '../agent.ts';
 import { openLayout } from '../layout.ts';
 import { findByConfig } from '../procfs.ts';
@@ -146,14 +147,6 @@ async function close(bench: Bench, https: Server): Promise<void> {
 
 export const until = (check: () => unknown): Promise<unknown> =>
   vi.waitFor(check, { timeout: 20_000, interval: 20 });
-
-export async function freePort(): Promise<number> {
-  const server = createTcpServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 // ── one member ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,10 +11,11 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
+
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from '../../engine/testing/freePort.ts';
 
 /** It lies where administrators' programs lie, which is not on everybody's PATH. */
 const RUNUSER = ['/usr/sbin/runuser', '/sbin/runuser'].find((file) => existsSync(file)) ?? 'runuser';
@@ -115,12 +116,3 @@ function giveToServerUser(...paths: readonly string[]): void {
     chmodSync(path, statSync(path).isDirectory() ? 0o700 : 0o600);
   }
 }
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const probe = createServer().once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
-    });
-  });
