@@ -11,5 +11,7 @@ export function drawScenario(seed: number, kind: ScenarioKind = 'replicaSets'): 
       return drawShardedScenario(seed);
     case 'maintained':
       return withTasks(drawSets(seed));
+    case 'maintainedSharded':
+      return withTasks(drawShardedScenario(seed));
   }
 }

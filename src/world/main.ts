@@ -1,7 +1,7 @@
 /**
  * `npm run sim -- --seed N [--seeds K] [--minutes M] [--workers W] [--mutant NAME] [--story]`: plays seeds on all cores,
  * prints progress, and for the first failing seed its story and how to play it again. Worlds have replica sets (`--sets`),
- * with `--maintained` other people's tasks too, with `--sharded` a sharded cluster. `--reached FILE` writes down which reasons
+ * with `--maintained` other people's tasks too, with `--sharded` a sharded cluster, with both both. `--reached FILE` writes down which reasons
  * and codes were met in how many seeds; `--pages` writes docs/mutants.md and docs/reasons.md and plays nothing.
  */
 import { writeFileSync } from 'node:fs';
@@ -30,16 +30,21 @@ const { values } = parseArgs({
   },
 });
 
-/** Options by which worlds of one kind alone are asked for. */
-const OF_KIND: Readonly<Record<'sharded' | 'sets' | 'maintained', ScenarioKind>> = {
-  sharded: 'sharded',
-  sets: 'replicaSets',
-  maintained: 'maintained',
+/** By the options that ask for worlds of one kind. */
+const OF_OPTIONS: Readonly<Record<string, ScenarioKind>> = {
+  ' --sets': 'replicaSets',
+  ' --sharded': 'sharded',
+  ' --maintained': 'maintained',
+  ' --sharded --maintained': 'maintainedSharded',
 };
-const option = (Object.keys(OF_KIND) as (keyof typeof OF_KIND)[]).find((name) => values[name]);
-const asked = option === undefined ? '' : ` --${option}`;
+const asked = (['sets', 'sharded', 'maintained'] as const)
+  .filter((name) => values[name])
+  .map((name) => ` --${name}`)
+  .join('');
+if (asked !== '' && OF_OPTIONS[asked] === undefined)
+  throw new Error(`there are no worlds of${asked}: --sets goes alone`);
 const planted = values.mutant === undefined ? null : mutantNamed(values.mutant);
-const kind: ScenarioKind = option === undefined ? (planted?.kind ?? 'replicaSets') : OF_KIND[option];
+const kind: ScenarioKind = OF_OPTIONS[asked] ?? planted?.kind ?? 'replicaSets';
 const first = Number(values.seed);
 const count = Number(values.seeds);
 const startedAt = performance.now();

@@ -153,7 +153,7 @@ class Run {
   }
 
   get #convergence(): Millis {
-    return this.stage.scenario.kind === 'sharded' ? CONVERGENCE_SHARDED : CONVERGENCE;
+    return this.stage.scenario.clusters.some(({ sharded }) => sharded !== null) ? CONVERGENCE_SHARDED : CONVERGENCE;
   }
 
   #schedule(): void {

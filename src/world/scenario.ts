@@ -35,7 +35,7 @@ export interface ShardedPlan {
 }
 
 /** What a seed is about. Each kind has a stream of its own: the same seed of another kind is another story. */
-export type ScenarioKind = 'replicaSets' | 'sharded' | 'maintained';
+export type ScenarioKind = 'replicaSets' | 'sharded' | 'maintained' | 'maintainedSharded';
 
 export interface Scenario {
   readonly kind: ScenarioKind;
