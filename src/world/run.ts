@@ -153,7 +153,9 @@ class Run {
   }
 
   get #convergence(): Millis {
-    return this.stage.scenario.clusters.some(({ sharded }) => sharded !== null) ? CONVERGENCE_SHARDED : CONVERGENCE;
+    return this.stage.scenario.clusters.some(({ sharded }) => sharded !== null)
+      ? CONVERGENCE_SHARDED
+      : CONVERGENCE;
   }
 
   #schedule(): void {

@@ -38,7 +38,12 @@ const FRESH: readonly (readonly [kind: ScenarioKind, from: number, seeds: number
   ['replicaSets', 1, 80, 'A2 A3 A13 S1–S13 S15 S16 L1–L4 hold in ten worlds'],
   ['sharded', 3001, 20, 'A5.3 A6.5 A8.2 A8.3 S1–S16 L1–L4 hold in ten worlds with a sharded cluster'],
   ['maintained', 1, 20, 'C1 C2 C3 C6.1 S1–S16 L1–L4 hold in ten worlds in which people work on machines'],
-  ['maintainedSharded', 3001, 10, 'C1 C2 C3 C6.1 A8.3 S1–S16 L1–L4 hold in ten such worlds with a sharded cluster'],
+  [
+    'maintainedSharded',
+    3001,
+    10,
+    'C1 C2 C3 C6.1 A8.3 S1–S16 L1–L4 hold in ten such worlds with a sharded cluster',
+  ],
 ];
 const fresh = FRESH.flatMap(([kind, from, seeds, title]) =>
   Array.from({ length: seeds / AT_ONCE }, (_, index) => ({ kind, from: from + index * AT_ONCE, title })),
