@@ -47,7 +47,7 @@ export interface Bench {
   /** What an agent in another process needs to know. */
   readonly url: string;
   agent: RunningAgent;
-  /** Starts the agent (again); the first time it joins. */
+  /** Starts the agent again after its end; what is reported from then on is this one's. */
   startAgent(): Promise<void>;
   operate(operation: HostOperation): Promise<Readonly<Record<string, string | number>>>;
   close(): Promise<void>;
@@ -110,7 +110,10 @@ export async function openBench(
     url,
     agent: await start(),
     startAgent: async () => {
+      const connected = (): boolean => agents.host('host-a')?.connected === true;
+      await until(() => expect(connected()).toBe(false));
       bench.agent = await start();
+      await until(() => expect(connected()).toBe(true));
     },
     operate: (operation) => operate(agents, operation),
     close: () => close(bench, https),
@@ -129,7 +132,7 @@ async function operate(
     facts = await agents.operation('host-a', operation.id);
     expect(facts.kind).not.toBe('running');
   });
-  expect(facts).toMatchObject({ kind: 'succeeded' });
+  expect(facts, JSON.stringify(facts)).toMatchObject({ kind: 'succeeded' });
   return (facts as OperationFacts as Extract<OperationFacts, { kind: 'succeeded' }>).result;
 }
 
