@@ -177,7 +177,12 @@ const commandShape = is.byKind({
   rotateCertificates: is.object({ as: login, configVersion: is.number }),
   reconfig: is.object({ as: login, config, maxTimeMillis: is.number, force: is.optional(is.truth) }),
   addShard: is.object({ as: login, shard: is.text }),
-  setBalancer: is.object({ as: login, enabled: is.truth, maxTimeMillis: is.number }),
+  setBalancer: is.object({
+    as: login,
+    enabled: is.truth,
+    maxTimeMillis: is.number,
+    autoMerge: is.optional(is.truth),
+  }),
   setFcv: is.object({ as: login, version: is.text }),
   stepDown: is.object({ as: login, forSeconds: is.number, catchUpSeconds: is.number }),
 });

@@ -64,11 +64,23 @@ export type Step =
       /** `set/host:port,…` */
       readonly shard: string;
     }
-  | { readonly kind: 'stopBalancer'; readonly via: string; readonly wasEnabled: boolean }
+  | {
+      readonly kind: 'stopBalancer';
+      readonly via: string;
+      readonly wasEnabled: boolean;
+      /** What the AutoMerger, which the server stops along, was; left out: not known. */
+      readonly autoMerge?: boolean;
+    }
   /** A person's wish. */
   | { readonly kind: 'switchBalancer'; readonly via: string; readonly enabled: boolean }
   /** Ends the rest of the balancer; `enable` false: it was off before, so nothing is done to it. */
-  | { readonly kind: 'startBalancer'; readonly via: string; readonly enable: boolean }
+  | {
+      readonly kind: 'startBalancer';
+      readonly via: string;
+      readonly enable: boolean;
+      /** What the AutoMerger becomes again; left out: what the server makes of it, on or off like the balancer. */
+      readonly autoMerge?: boolean;
+    }
   | {
       readonly kind: 'initiate';
       readonly replicaSet: string;
@@ -237,6 +249,7 @@ export interface StepResult {
   readonly usersHash?: string;
   /** stopBalancer: what it was right before. */
   readonly balancerWas?: boolean;
+  readonly autoMergeWas?: boolean;
   /** reconfig: the one the server gave the configuration, whatever was asked for. */
   readonly term?: number;
   /** setSuspend: the document's generation from then on. */

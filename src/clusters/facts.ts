@@ -120,6 +120,8 @@ export interface RouterFacts {
   readonly balancer: 'full' | 'off' | null;
   /** A migration is under way: a stopped balancer still finishes it. */
   readonly balancing: boolean;
+  /** Whether the AutoMerger may merge chunks where the balancer runs; absent: nobody ever said, or an agent that cannot tell. */
+  readonly autoMerge?: boolean;
 }
 
 export interface VolumeFacts {

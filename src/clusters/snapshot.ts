@@ -102,6 +102,8 @@ export type MemberCommand =
       readonly as: Login;
       readonly enabled: boolean;
       readonly maxTimeMillis: number;
+      /** What the AutoMerger is afterwards; left out: on or off like the balancer. */
+      readonly autoMerge?: boolean;
     }
   | {
       /** X.Y; confirmed where the binary asks for it (A8.5). */

@@ -1,7 +1,7 @@
 /** The durable record of a cluster and its pure reducers. A reducer replaces every field it owns (A2.5, A7.5) and keeps foreign keys. */
 import { check, unreachable } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
-import type { Step, StepOutcome } from './decisions.ts';
+import type { Step, StepOutcome, StepResult } from './decisions.ts';
 import { REPAIR_CAP, REPAIR_FIRST, RETRY_CAP, RETRY_FIRST, UNCONFIRMED } from './limits.ts';
 import { type Group, groupsOf, isSubstitute, memberHost, memberName } from './topology.ts';
 import type {
@@ -280,13 +280,12 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
       return withSent(state, step);
     case 'stopBalancer':
       // In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14).
-      if (state.balancer === null)
-        return { ...state, balancer: { wasEnabled: step.wasEnabled, confirmed: false } };
+      if (state.balancer === null) return { ...state, balancer: restOf(step) };
       // One that rested runs because of somebody else: what is brought back is what they made it.
       return {
         ...state,
         balancer: state.balancer.confirmed
-          ? { wasEnabled: step.wasEnabled, confirmed: false, again: true }
+          ? { ...restOf(step), again: true }
           : { ...state.balancer, again: true },
       };
     case 'applyUser': {
@@ -499,11 +498,18 @@ function applyDone(
     case 'stopBalancer':
       return state.balancer === null
         ? state
-        : { ...state, balancer: confirmedRest(state.balancer, result.balancerWas, now) };
-    case 'startBalancer':
-      return { ...state, balancer: null, ...(step.enable ? { balancerSet: { on: true, at: now } } : {}) };
-    case 'switchBalancer':
-      return { ...withWorkTold(state, step, 0), balancerSet: { on: step.enabled, at: now } };
+        : { ...state, balancer: confirmedRest(state.balancer, result, now) };
+    case 'startBalancer': {
+      const balancerSet = { on: true, at: now, autoMerge: step.autoMerge ?? true };
+      return { ...state, balancer: null, ...(step.enable ? { balancerSet } : {}) };
+    }
+    case 'switchBalancer': {
+      const { enabled } = step;
+      return {
+        ...withWorkTold(state, step, 0),
+        balancerSet: { on: enabled, at: now, autoMerge: enabled },
+      };
+    }
     case 'addShard':
       return withReplicaSet(state, step.replicaSet, { registered: true });
     case 'initiate':
@@ -530,13 +536,19 @@ function applyDone(
   }
 }
 
-/** S14: what it was right before we stopped it is better known than what a router last told. */
-const confirmedRest = (rest: BalancerRest, was: boolean | undefined, now: Millis): BalancerRest => ({
-  ...rest,
-  confirmed: true,
-  at: now,
-  wasEnabled: rest.again ? rest.wasEnabled : (was ?? rest.wasEnabled),
+const restOf = ({ wasEnabled, autoMerge }: Extract<Step, { kind: 'stopBalancer' }>): BalancerRest => ({
+  wasEnabled,
+  confirmed: false,
+  ...(autoMerge === undefined ? {} : { autoMerge }),
 });
+
+/** S14: what it was right before we stopped it is better known than what a router last told. */
+function confirmedRest(rest: BalancerRest, result: StepResult, now: Millis): BalancerRest {
+  const known = { ...rest, confirmed: true, at: now };
+  if (rest.again) return known;
+  const { balancerWas: wasEnabled = rest.wasEnabled, autoMergeWas: autoMerge = rest.autoMerge } = result;
+  return { ...known, wasEnabled, ...(autoMerge === undefined ? {} : { autoMerge }) };
+}
 
 /** The operation that asked for it knows that it was done, though no reading shows it yet. */
 function withWorkTold(

@@ -288,7 +288,7 @@ export interface State {
   /** A8.3, S14: we stopped the balancer, or found it off; null: it is nobody's business now. */
   readonly balancer: BalancerRest | null;
   /** What a router last answered to us about it, and when: routers that were not asked tell of it later. Absent: nothing. */
-  readonly balancerSet?: { readonly on: boolean; readonly at: Millis };
+  readonly balancerSet?: { readonly on: boolean; readonly at: Millis; readonly autoMerge?: boolean };
   /**
    * Members out of their set for good, of which something is left on a host: removed when that host is there, in nobody's
    * way until then (A13.3). Absent: none.
@@ -313,6 +313,8 @@ export interface BalancerRest {
   readonly at?: Millis;
   /** It was sent more than once: what an answer says of the moment before may be our own doing. */
   readonly again?: true;
+  /** What the AutoMerger was, which the server switches along with the balancer; absent: not known. */
+  readonly autoMerge?: boolean;
 }
 
 // ── operations (A13.1) ─────────────────────────────────────────────────────────────────────────────────────────────

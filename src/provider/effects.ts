@@ -88,7 +88,9 @@ async function effect(work: Work, step: Step): Promise<Effect> {
     case 'switchBalancer':
       return setBalancer(work, step.via, step.enabled);
     case 'startBalancer':
-      return step.enable ? setBalancer(work, step.via, true) : done({});
+      return step.enable || step.autoMerge !== undefined
+        ? setBalancer(work, step.via, step.enable, step.autoMerge)
+        : done({});
     case 'initiate':
       return command(work, step.via, { kind: 'initiate', config: step.config });
     case 'createFirstUser':

@@ -15,7 +15,7 @@ export type Change =
   | { readonly kind: 'fcv'; readonly version: string }
   /** On config servers: a set is a shard from now on. */
   | { readonly kind: 'shard'; readonly name: string; readonly host: string }
-  | { readonly kind: 'balancer'; readonly on: boolean }
+  | { readonly kind: 'balancer'; readonly on: boolean; readonly autoMerge: boolean }
   /** On config servers: a chunk is on this shard from now on, after that many moves. */
   | { readonly kind: 'chunk'; readonly chunk: number; readonly shard: string; readonly version: number }
   /** On shards, of the move that makes it that many: the giver takes no more, the taker has all, the giver has none, it stays. */
@@ -54,9 +54,10 @@ export class DataFolder {
   readonly users = new Map<string, StoredUser>();
   readonly roles = new Map<string, ManagedRole>();
   readonly writes = new Set<number>();
-  /** What config servers know: shards by name, and whether the balancer may run. */
+  /** What config servers know: shards by name, and whether the balancer and the AutoMerger may run. */
   readonly shards = new Map<string, string>();
   balancerOn = true;
+  autoMerge = true;
   /** What they know of places, in the order of the log: which is a majority's is a question of when. */
   readonly placements: { readonly op: OpTime; readonly change: Placement }[] = [];
   /** What a shard knows of its chunks. */
@@ -96,6 +97,7 @@ export class DataFolder {
     this.writes.clear();
     this.shards.clear();
     this.balancerOn = true;
+    this.autoMerge = true;
     this.placements.length = 0;
     this.chunks.clear();
     this.fcv = this.firstFcv;
@@ -130,6 +132,7 @@ export class DataFolder {
         return;
       case 'balancer':
         this.balancerOn = change.on;
+        this.autoMerge = change.autoMerge;
         return;
       default:
         applyChunk(this, change);

@@ -42,8 +42,13 @@ export type FaultKind =
     }
   /** The balancer, where it may run, moves a chunk. */
   | { readonly kind: 'migration'; readonly cluster: string; readonly millis: Millis }
-  /** A person switches the balancer without asking us. */
-  | { readonly kind: 'balancerByHand'; readonly cluster: string; readonly on: boolean };
+  /** A person switches the balancer without asking us, and the AutoMerger, which goes along, to what they want. */
+  | {
+      readonly kind: 'balancerByHand';
+      readonly cluster: string;
+      readonly on: boolean;
+      readonly autoMerge: boolean;
+    };
 export type Meddling =
   | 'dropMonitor'
   | 'changeBackup'

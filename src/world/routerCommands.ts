@@ -149,10 +149,11 @@ function setBehind(
 function setBalancer(
   { timeline }: RouterContext,
   config: Mongod,
-  { enabled, maxTimeMillis }: Of<'setBalancer'>,
+  { enabled, maxTimeMillis, autoMerge = enabled }: Of<'setBalancer'>,
   end: Done,
 ): void {
-  const wasEnabled = config.data.balancerOn;
+  const { balancerOn: wasEnabled, autoMerge: autoMergeWas } = config.data;
+  const was = { wasEnabled, autoMergeWas };
   const rest = (): void => {
     let told = false;
     const once = (outcome: CommandOutcome): void => {
@@ -160,19 +161,25 @@ function setBalancer(
       told = true;
     };
     const { moving } = config;
-    if (enabled || moving === null) once(done({ wasEnabled }));
+    if (enabled || moving === null) once(done(was));
     else {
-      moving.waiting.push(() => once(done({ wasEnabled })));
+      moving.waiting.push(() => once(done(was)));
       timeline.after(maxTimeMillis, () =>
         once(refused(50, 'MaxTimeMSExpired', 'operation exceeded time limit')),
       );
     }
   };
-  if (wasEnabled === enabled) rest();
-  else
-    config.write({ kind: 'balancer', on: enabled }, timeline.now + WRITE_LIMIT, (answer) =>
-      written(answer, rest, end),
-    );
+  // The server switches the AutoMerger along; what it is to be instead is written after that.
+  const write = (merges: boolean, then: () => void): void => {
+    if (config.data.balancerOn === enabled && config.data.autoMerge === merges) then();
+    else
+      config.write(
+        { kind: 'balancer', on: enabled, autoMerge: merges },
+        timeline.now + WRITE_LIMIT,
+        (answer) => written(answer, then, end),
+      );
+  };
+  write(enabled, () => write(autoMerge, rest));
 }
 
 // ── compatibility version ──────────────────────────────────────────────────────────────────────────────────────────
@@ -235,6 +242,7 @@ function told({ data, moving }: Mongod): RouterFacts {
     shards: shards.sort((a, b) => a.name.localeCompare(b.name)),
     balancer: data.balancerOn ? 'full' : 'off',
     balancing: moving !== null,
+    autoMerge: data.autoMerge,
   };
 }
 

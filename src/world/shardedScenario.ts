@@ -222,11 +222,11 @@ function drawShardedFaults(
   return Array.from({ length: rng.below(5) }, () => {
     const near = rng.chance(0.6) ? rng.pick(moments) : rng.below(calmAt);
     const at = Math.min(calmAt - 100, near + rng.below(10 * SECOND));
-    return { ...drawFault(rng, cluster), at };
+    return { ...drawFault(rng, cluster, at), at };
   });
 }
 
-function drawFault(rng: Rng, cluster: string): FaultKind {
+function drawFault(rng: Rng, cluster: string, at: Millis): FaultKind {
   const millis = SECOND + rng.below(rng.chance(0.5) ? 8 * SECOND : 30 * SECOND);
   const which = rng.below(7);
   switch (rng.below(5)) {
@@ -239,6 +239,16 @@ function drawFault(rng: Rng, cluster: string): FaultKind {
     case 3:
       return { kind: 'migration', cluster, millis };
     default:
-      return { kind: 'balancerByHand', cluster, on: rng.chance(0.4) };
+      return handAtBalancer(rng, cluster, at);
   }
+}
+
+function handAtBalancer(rng: Rng, cluster: string, at: Millis): FaultKind {
+  const on = rng.chance(0.4);
+  return {
+    kind: 'balancerByHand',
+    cluster,
+    on,
+    autoMerge: on && rng.fork(`automerge ${at}`).chance(0.5),
+  };
 }

@@ -10,6 +10,7 @@ export interface Hand {
   readonly at: Millis;
   readonly uid: string;
   readonly on: boolean;
+  readonly autoMerge: boolean;
 }
 
 /** Begins one; `until` undoes it after a time, or when calm comes. */
@@ -53,17 +54,23 @@ export function beginSharded(
       world.balancers.get(fault.cluster)?.moveSome(fault.millis);
       return;
     case 'balancerByHand':
-      switchByHand(world, object, fault.on, hands);
+      switchByHand(world, object, fault, hands);
   }
 }
 
-function switchByHand(world: World, object: StoredObject, on: boolean, hands: Hand[]): void {
+function switchByHand(
+  world: World,
+  object: StoredObject,
+  { on, autoMerge }: Pick<Hand, 'on' | 'autoMerge'>,
+  hands: Hand[],
+): void {
   const config = primaryOf(world, userSetOf(object));
   if (config === null || config.data.shards.size === 0) return;
   const { uid, name } = object.metadata;
-  world.tell('person', `switches the balancer of ${name} ${on ? 'on' : 'off'}`);
-  config.write({ kind: 'balancer', on }, null, () => {});
-  hands.push({ at: world.timeline.now, uid, on });
+  const apart = on && !autoMerge ? ', the AutoMerger off' : '';
+  world.tell('person', `switches the balancer of ${name} ${on ? 'on' : 'off'}${apart}`);
+  config.write({ kind: 'balancer', on, autoMerge }, null, () => {});
+  hands.push({ at: world.timeline.now, uid, on, autoMerge });
 }
 
 /** Separates processes; gives the repair. */

@@ -357,7 +357,43 @@ describe('through a router', () => {
       const member = at({ balancerStatus: { mode } });
       const answer = await member.run({ kind: 'setBalancer', as, enabled: false, maxTimeMillis: 9_000 });
       expect(answer).toMatchObject({ kind: 'done', result: { wasEnabled } });
-      expect(member.all.map((s) => Object.keys(s.command)[0])).toEqual(['balancerStatus', 'balancerStop']);
+      expect(member.all.map((s) => Object.keys(s.command)[0])).toEqual([
+        'balancerStatus',
+        'find',
+        'balancerStop',
+      ]);
     }
+  });
+
+  test('A8.3 S14 what the AutoMerger was is told, and it is put back where the server switches it along', async () => {
+    const setBalancer = { kind: 'setBalancer', as, maxTimeMillis: 9_000 } as const;
+    const settings = (enabled: boolean): Document => ({ cursor: { firstBatch: [{ enabled }] } });
+    for (const enabled of [true, false]) {
+      const member = at({ find: settings(enabled) });
+      expect(await member.run({ ...setBalancer, enabled: false })).toMatchObject({
+        result: { wasEnabled: true, autoMergeWas: enabled },
+      });
+      expect(member.said('update')).toEqual([]);
+    }
+    const member = at({ find: settings(false) });
+    await member.run({ ...setBalancer, enabled: true, autoMerge: false });
+    expect(member.all.slice(-2)).toEqual([
+      { db: 'admin', command: { balancerStart: 1 } },
+      {
+        db: 'config',
+        command: {
+          update: 'settings',
+          updates: [{ q: { _id: 'automerge' }, u: { $set: { enabled: false } }, upsert: true }],
+          writeConcern: { w: 'majority' },
+        },
+      },
+    ]);
+    for (const update of [
+      { ok: 1, writeErrors: [{ code: 121, errmsg: 'Document failed validation' }] },
+      { ok: 1, writeConcernError: { code: 64, errmsg: 'waiting for replication timed out' } },
+    ])
+      expect((await at({ update }).run({ ...setBalancer, enabled: true, autoMerge: false })).kind).not.toBe(
+        'done',
+      );
   });
 });

@@ -1,6 +1,7 @@
 /** Commands that only a router knows. */
 import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
 import { mayHaveHappened, refusal } from '../mongo.ts';
+import { type Ask, readAutoMerge, writeAutoMerge } from '../router.ts';
 import { admin, type CommandContext, done } from './context.ts';
 
 type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
@@ -22,18 +23,24 @@ export async function addShard(context: CommandContext, command: Of<'addShard'>)
   }
 }
 
-/** Turns the balancer on or off and says what it was; off ends when the migration under way has ended, or the time is up. */
+/**
+ * Turns the balancer on or off and says what it was; off ends when the migration under way has ended, or the time is up. From
+ * 7.0 on the server switches the AutoMerger along: what that was is told too, and it is put back where that is asked for.
+ */
 export async function setBalancer(
   context: CommandContext,
   command: Of<'setBalancer'>,
 ): Promise<CommandOutcome> {
   const db = admin(context, command.as);
+  const ask: Ask = (name, asked) => db.client.db(name).command(asked);
   const wasEnabled = (await db.command({ balancerStatus: 1 }))['mode'] !== 'off';
+  const autoMergeWas = await readAutoMerge(ask);
   context.signal.throwIfAborted();
   try {
     if (command.enabled) await db.command({ balancerStart: 1 });
     else await db.command({ balancerStop: 1, maxTimeMS: command.maxTimeMillis });
-    return done({ wasEnabled });
+    if (command.autoMerge !== undefined) await writeAutoMerge(ask, command.autoMerge);
+    return done({ wasEnabled, ...(autoMergeWas === undefined ? {} : { autoMergeWas }) });
   } catch (failure) {
     const refused = refusal(failure);
     return mayHaveHappened(failure) ? { kind: 'unknown', message: refused.message } : refused;

@@ -1,6 +1,7 @@
 /** Shards and balancer where readings are late, answers are lost, and people do things meanwhile. */
 import { expect, test } from 'vitest';
 import type { StepOutcome } from '../decisions.ts';
+import type { RouterFacts } from '../facts.ts';
 import { host, observed, sharded } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
@@ -62,6 +63,72 @@ test('S14 after a lost answer the balancer may be off because of us: what was re
   });
 });
 
+test('A8.3 S14 an AutoMerger that a person had switched off is off after a rest, whoever brings the balancer back', () => {
+  const before = sharded(OLDER);
+  const { state, observed: seen } = made(before);
+  const want = sharded(newer);
+  const told = routersTell(seen, { balancer: 'full', autoMerge: false });
+  const [step] = plan(told, want, advance(state, want, told, 1_000), 1_000).act?.steps ?? [];
+  expect(step).toMatchObject({ kind: 'stopBalancer', wasEnabled: true, autoMerge: false });
+  if (step === undefined) return;
+  const sent = startStep(state, step, 's1', 1_000);
+  expect(sent.balancer).toMatchObject({ autoMerge: false, confirmed: false });
+  // The server stops it along: what is asked again says nothing of before.
+  const again = startStep(sent, step, 's2', 2_000);
+  const result = { balancerWas: false, autoMergeWas: true };
+  const rests = applyOutcome(again, step, 's2', { kind: 'done', result }, 2_000);
+  const over = routersTell(seen, { balancer: 'off', autoMerge: false });
+  const [wake] = plan(over, before, rests, 60_000).act?.steps ?? [];
+  expect(wake).toMatchObject({ kind: 'startBalancer', enable: true, autoMerge: false });
+  if (wake === undefined) return;
+  expect(applyOutcome(rests, wake, 's3', { kind: 'done', result: {} }, 60_000).balancerSet).toEqual({
+    on: true,
+    at: 60_000,
+    autoMerge: false,
+  });
+});
+
+test('S14 the AutoMerger is what it was right before, and nothing is made of it where nobody says what that was', () => {
+  const { state, observed: seen } = made(sharded());
+  const over = routersTell(seen, { balancer: 'off', autoMerge: false });
+  const wakes = (result: object, wasEnabled = true) => {
+    const stopped = { ...STOP, wasEnabled };
+    const sent = startStep(state, stopped, 's1', 1_000);
+    const rests = applyOutcome(sent, stopped, 's1', { kind: 'done', result }, 1_000);
+    return plan(over, sharded(), rests, 60_000).act?.steps;
+  };
+  const wake = { kind: 'startBalancer', via: 'events-mongos-0' };
+  expect(wakes({ autoMergeWas: false })).toEqual([{ ...wake, enable: true, autoMerge: false }]);
+  expect(wakes({ autoMergeWas: true })).toEqual([{ ...wake, enable: true }]);
+  expect(wakes({})).toEqual([{ ...wake, enable: true }]);
+  expect(wakes({ autoMergeWas: true }, false)).toEqual([{ ...wake, enable: false, autoMerge: true }]);
+  expect(wakes({ autoMergeWas: false }, false)).toEqual([{ ...wake, enable: false }]);
+});
+
+test('S14 whoever switches the balancer on while it rests gets the AutoMerger along, unless that alone was off before', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const woken = routersTell(seen, { balancer: 'full', autoMerge: true });
+  const stops = (wasEnabled: boolean) => {
+    const rest = { wasEnabled, confirmed: true, at: 0, autoMerge: false };
+    return plan(woken, want, advance({ ...state, balancer: rest }, want, woken, 60_000), 60_000).act?.steps;
+  };
+  const stop = { kind: 'stopBalancer', via: 'events-mongos-0', wasEnabled: true };
+  expect(stops(true)).toEqual([{ ...stop, autoMerge: false }]);
+  expect(stops(false)).toEqual([stop]);
+});
+
+test('S14 routers that tell of the rest that is over do not make the AutoMerger one that was off', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const late = routersTell(seen, { balancer: 'off', autoMerge: false });
+  const wake = { kind: 'startBalancer', via: 'events-mongos-0', enable: true } as const;
+  const on = applyOutcome(state, wake, 's1', { kind: 'done', result: {} }, 50_000);
+  expect(plan(late, want, advance(on, want, late, 60_000), 60_000).act?.steps).toMatchObject([
+    { kind: 'stopBalancer', wasEnabled: true, autoMerge: true },
+  ]);
+});
+
 const asked = (type: 'StartBalancer' | 'StopBalancer'): OperationRequest => ({
   uid: 'op-1',
   name: 'events-op',
@@ -69,7 +136,8 @@ const asked = (type: 'StartBalancer' | 'StopBalancer'): OperationRequest => ({
   createdAt: 0,
   cancelRequested: false,
 });
-const balancerTold = (seen: Observed, balancer: 'full' | 'off'): Observed => ({
+const balancerTold = (seen: Observed, balancer: 'full' | 'off'): Observed => routersTell(seen, { balancer });
+const routersTell = (seen: Observed, change: Partial<RouterFacts>): Observed => ({
   ...seen,
   members: seen.members.map((m) =>
     m.facts?.database?.kind === 'reachable' && m.facts.database.router !== undefined
@@ -77,7 +145,7 @@ const balancerTold = (seen: Observed, balancer: 'full' | 'off'): Observed => ({
           ...m,
           facts: {
             ...m.facts,
-            database: { ...m.facts.database, router: { ...m.facts.database.router, balancer } },
+            database: { ...m.facts.database, router: { ...m.facts.database.router, ...change } },
           },
         }
       : m,
@@ -316,6 +384,7 @@ test('S14 what was just done to the balancer counts more than routers that tell 
   expect(applyOutcome(state, wake, 's1', answered(false), 7_000).balancerSet).toEqual({
     on: true,
     at: 7_000,
+    autoMerge: true,
   });
 });
 

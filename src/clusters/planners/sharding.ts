@@ -148,17 +148,19 @@ function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnTyp
   const via = router.member.name;
   const rests = scene.state.balancer;
   if (rests?.confirmed === true && isWokenUp(scene, rests, mode)) {
+    // The AutoMerger went on along; where it alone was off before, it is to be off again.
+    const autoMerge = rests.wasEnabled ? rests.autoMerge : undefined;
     const text = 'somebody switched the balancer on; it stops until members were worked on';
-    const step = act('BalancerRests', [{ kind: 'stopBalancer', via, wasEnabled: true }], text);
-    return verdict([backingOff(scene, 'stopBalancer', 'balancer') ?? step], true);
+    return stop(scene, { via, wasEnabled: true, autoMerge }, text);
   }
   if (rests?.confirmed !== true) {
-    const wasEnabled = rests?.wasEnabled ?? lastKnown(scene) ?? mode === 'full';
+    const set = lastKnown(scene);
+    const wasEnabled = rests?.wasEnabled ?? set?.on ?? mode === 'full';
+    const autoMerge = set?.autoMerge ?? router.database?.router?.autoMerge;
     const text = wasEnabled
       ? 'the balancer stops while members are worked on'
       : 'the balancer is off and stays so';
-    const step = act('BalancerRests', [{ kind: 'stopBalancer', via, wasEnabled }], text);
-    return verdict([backingOff(scene, 'stopBalancer', 'balancer') ?? step], true);
+    return stop(scene, { via, wasEnabled, autoMerge }, text);
   }
   if (router.database?.router?.balancing !== true) return null;
   return verdict(
@@ -167,23 +169,34 @@ function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnTyp
   );
 }
 
+function stop(
+  scene: Scene,
+  { autoMerge, ...was }: { via: string; wasEnabled: boolean; autoMerge: boolean | undefined },
+  text: string,
+): ReturnType<Planner> {
+  const known = autoMerge === undefined ? {} : { autoMerge };
+  const step = act('BalancerRests', [{ kind: 'stopBalancer', ...was, ...known }], text);
+  return verdict([backingOff(scene, 'stopBalancer', 'balancer') ?? step], true);
+}
+
 /** S14: while it rests because of us, only somebody else can have switched it on; a reading may be of before our stop. */
 const isWokenUp = ({ now }: Scene, { at }: BalancerRest, mode: 'full' | 'off'): boolean =>
   mode === 'full' && (at === undefined || Math.abs(now - at) >= BALANCER_KNOWN);
 
 /** S14: a reading may be of before what we or a person through us did to it a moment ago. */
-function lastKnown({ state, now }: Scene): boolean | null {
+function lastKnown({ state, now }: Scene): State['balancerSet'] | null {
   const { balancerSet } = state;
-  return balancerSet !== undefined && Math.abs(now - balancerSet.at) < BALANCER_KNOWN ? balancerSet.on : null;
+  return balancerSet !== undefined && Math.abs(now - balancerSet.at) < BALANCER_KNOWN ? balancerSet : null;
 }
 
 function wake(scene: Scene, router: MemberView): ReturnType<Planner> {
+  const { wasEnabled: enable = false, autoMerge } = scene.state.balancer ?? {};
+  // The server makes it what the balancer is.
+  const apart = autoMerge === undefined || autoMerge === enable ? {} : { autoMerge };
   const step = act(
     'BalancerResumes',
-    [{ kind: 'startBalancer', via: router.member.name, enable: scene.state.balancer?.wasEnabled === true }],
-    scene.state.balancer?.wasEnabled === true
-      ? 'the balancer runs again'
-      : 'the balancer stays off, as it was',
+    [{ kind: 'startBalancer', via: router.member.name, enable, ...apart }],
+    enable ? 'the balancer runs again' : 'the balancer stays off, as it was',
   );
   return verdict([backingOff(scene, 'startBalancer', 'balancer') ?? step], false);
 }

@@ -47,17 +47,29 @@ export async function addShard(work: Work, via: string, shard: string): Promise<
 /** How long the end of a migration is waited for in one try; the next pass asks again. */
 const BALANCER_LIMIT = 10_000;
 
-export async function setBalancer(work: Work, via: string, enabled: boolean): Promise<Effect> {
+/** `autoMerge` left out: the AutoMerger goes on or off along. */
+export async function setBalancer(
+  work: Work,
+  via: string,
+  enabled: boolean,
+  autoMerge?: boolean,
+): Promise<Effect> {
   const maxTimeMillis = BALANCER_LIMIT;
   const answer = await runAs(work, via, 'clusterAdmin', (as) => ({
     kind: 'setBalancer',
     as,
     enabled,
     maxTimeMillis,
+    ...(autoMerge === undefined ? {} : { autoMerge }),
   }));
-  const was = answer.kind === 'done' ? answer.result['wasEnabled'] : undefined;
+  const { wasEnabled, autoMergeWas } = answer.kind === 'done' ? answer.result : {};
   // An older agent does not say.
-  return { outcome: outcomeOf(answer, typeof was === 'boolean' ? { balancerWas: was } : {}) };
+  return {
+    outcome: outcomeOf(answer, {
+      ...(typeof wasEnabled === 'boolean' ? { balancerWas: wasEnabled } : {}),
+      ...(typeof autoMergeWas === 'boolean' ? { autoMergeWas } : {}),
+    }),
+  };
 }
 
 export async function setFcv(work: Work, via: string, version: string): Promise<Effect> {

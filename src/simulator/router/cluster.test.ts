@@ -340,6 +340,19 @@ test(
   LONG,
 );
 
+test('the balancer switches the AutoMerger along, which can be switched alone', async () => {
+  const settings = client.db('config').collection<{ _id: string; enabled?: boolean }>('settings');
+  const automerge = { _id: 'automerge' };
+  const merges = async () => (await settings.findOne(automerge))?.enabled;
+  await admin({ balancerStop: 1 });
+  expect(await merges()).toBe(false);
+  await admin({ balancerStart: 1 });
+  expect(await merges()).toBe(true);
+  await settings.updateOne(automerge, { $set: { enabled: false } }, { upsert: true });
+  expect(await merges()).toBe(false);
+  expect(await admin({ balancerStatus: 1 })).toMatchObject({ mode: 'full' });
+});
+
 test('the balancer can be stopped and started, and says so', async () => {
   expect(await admin({ balancerStatus: 1 })).toMatchObject({ mode: 'full' });
   await admin({ balancerStop: 1 });

@@ -33,6 +33,8 @@ const READING: Millis = 45 * SECOND;
 interface Wanted {
   /** As people last wanted it; null: nobody can say. */
   on: boolean | null;
+  /** What the AutoMerger ought to be where the balancer is on; null: nobody can say. */
+  autoMerge: boolean | null;
   /** It rests because of us since then; null: it does not. */
   restsSince: Millis | null;
   /** When a person last switched it by hand, and what is wanted since. */
@@ -44,6 +46,7 @@ interface Wanted {
 
 const untouched = (): Wanted => ({
   on: true,
+  autoMerge: true,
   restsSince: null,
   handAt: Number.NEGATIVE_INFINITY,
   byHand: null,
@@ -64,10 +67,11 @@ export const balancer: Checker = (stage) => {
   };
   const listen = (): void => {
     for (; hands < storm.hands.length; hands++) {
-      const { uid, on, at } = storm.hands[hands] as (typeof storm.hands)[number];
+      const { uid, on, at, autoMerge } = storm.hands[hands] as (typeof storm.hands)[number];
       const wanted = of(uid);
       wanted.byHand = on || wanted.restsSince === null ? on : null;
       wanted.on = wanted.byHand;
+      wanted.autoMerge = wanted.restsSince === null ? autoMerge : null;
       wanted.handAt = at;
     }
     for (const operation of objectsOf(world, 'Operation')) hear(world, operation, told, of);
@@ -84,7 +88,7 @@ export const balancer: Checker = (stage) => {
       else if (wanted.restsSince === null) {
         wanted.restsSince = world.timeline.now;
         const fresh = world.timeline.now - wanted.handAt < READING;
-        if (fresh && losesAnswers(stage)) wanted.on = null;
+        if (fresh && losesAnswers(stage)) [wanted.on, wanted.autoMerge] = [null, null];
       }
     },
     second: listen,
@@ -139,10 +143,12 @@ function hear(world: World, operation: StoredObject, told: Set<string>, of: (uid
   const uid = clusterNamed(world, mongodbResourceRef.name)?.metadata.uid;
   if (uid === undefined || state === undefined || told.has(operation.metadata.uid)) return;
   const wanted = of(uid);
-  if (state === 'Succeeded')
-    wanted.on = wanted.handAt > wanted.askedAt ? wanted.byHand : type === 'StartBalancer';
+  if (state === 'Succeeded') {
+    if (wanted.handAt > wanted.askedAt) wanted.on = wanted.byHand;
+    else wanted.on = wanted.autoMerge = type === 'StartBalancer';
+  }
   // It may have been sent before it was called off.
-  else if (state === 'Cancelled' || state === 'Running') wanted.on = null;
+  else if (state === 'Cancelled' || state === 'Running') [wanted.on, wanted.autoMerge] = [null, null];
   if (state !== 'Running' && state !== 'Waiting') told.add(operation.metadata.uid);
 }
 
@@ -156,7 +162,13 @@ function shardedConfig(world: World, object: StoredObject): Mongod | null {
 function judge(world: World, object: StoredObject, wanted: Wanted): void {
   const config = shardedConfig(world, object);
   if (config === null || wanted.on === null || statusOf(object)?.phase !== 'Ready') return;
-  if (config.data.balancerOn === wanted.on) return;
-  const [is, ought] = [config.data.balancerOn, wanted.on].map((on) => (on ? 'on' : 'off'));
-  world.narrator.fail('S14', `the balancer of ${object.metadata.name} is ${is} and was ${ought}`);
+  const { balancerOn, autoMerge } = config.data;
+  const say = (what: string, is: boolean): void =>
+    world.narrator.fail(
+      'S14',
+      `the ${what} of ${object.metadata.name} is ${is ? 'on' : 'off'} and was ${is ? 'off' : 'on'}`,
+    );
+  if (balancerOn !== wanted.on) say('balancer', balancerOn);
+  else if (balancerOn && wanted.autoMerge !== null && autoMerge !== wanted.autoMerge)
+    say('AutoMerger', autoMerge);
 }
