@@ -70,6 +70,8 @@ export type Step =
       readonly wasEnabled: boolean;
       /** What the AutoMerger, which the server stops along, was; left out: not known. */
       readonly autoMerge?: boolean;
+      /** What comes next: it rests only when that is granted. Left out: what is under way already. */
+      readonly before?: Step;
     }
   /** A person's wish. */
   | { readonly kind: 'switchBalancer'; readonly via: string; readonly enabled: boolean }

@@ -16,7 +16,7 @@ export interface Disruption {
   readonly priority?: number;
 }
 
-/** Members that this step takes out of service; empty: nobody notices it. */
+/** Members that this step takes out of service, or makes ready for it; empty: nobody notices it. */
 export function disruptionsOf(
   step: Step,
   state: State,
@@ -32,6 +32,9 @@ export function disruptionsOf(
       return changesPlaces(step.replicaSet, state, observed) ? [] : [handingOver(step.member, observed)];
     case 'reconfig':
       return leaving(step, state, observed).map((member) => strong(member, 'leaves the set'));
+    case 'stopBalancer':
+      // It does not rest while what it rests for waits for somebody else's lock.
+      return step.before === undefined ? [] : disruptionsOf(step.before, state, observed, desired);
     case 'deleteRuntime':
       if (isLeavingRouter(step.member, state, desired)) return [strong(step.member, 'leaves')];
       return goesToSleep(step.member, state, desired) ? sleepers(state, desired) : [];

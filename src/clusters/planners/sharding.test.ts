@@ -1,6 +1,7 @@
 /** Shards and balancer where readings are late, answers are lost, and people do things meanwhile. */
 import { expect, test } from 'vitest';
 import type { StepOutcome } from '../decisions.ts';
+import { disruptionsOf } from '../disruption.ts';
 import type { RouterFacts } from '../facts.ts';
 import { host, observed, sharded } from '../fixtures.ts';
 import { guard } from '../guard.ts';
@@ -88,6 +89,25 @@ test('A8.3 S14 an AutoMerger that a person had switched off is off after a rest,
   });
 });
 
+test('A8.3 C3.2 the balancer rests only when the member it rests for may be taken, and asks for that one', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const record = advance(state, want, seen, 1_000);
+  const [step] = plan(seen, want, record, 1_000).act?.steps ?? [];
+  const next = { kind: 'upgrade', version: newer.version } as const;
+  expect(step).toMatchObject({ kind: 'stopBalancer', before: next });
+  if (step?.kind !== 'stopBalancer' || step.before === undefined) throw new Error('it rests first');
+  const asked = disruptionsOf(step, record, seen, want);
+  expect(asked).toHaveLength(1);
+  expect(asked).toEqual(disruptionsOf(step.before, record, seen, want));
+  // The same member is worked on as soon as it rests: what was granted is used.
+  const rests = applyOutcome(startStep(record, step, 's1', 1_000), step, 's1', answered(true), 1_000);
+  const still = routersTell(seen, { balancer: 'off' });
+  expect(plan(still, want, advance(rests, want, still, 2_000), 2_000).act?.steps).toEqual([step.before]);
+  // One that may rest already, and must for who is under way, asks nobody.
+  expect(disruptionsOf(STOP, record, seen, want)).toEqual([]);
+});
+
 test('S14 the AutoMerger is what it was right before, and nothing is made of it where nobody says what that was', () => {
   const { state, observed: seen } = made(sharded());
   const over = routersTell(seen, { balancer: 'off', autoMerge: false });
@@ -111,11 +131,12 @@ test('S14 whoever switches the balancer on while it rests gets the AutoMerger al
   const woken = routersTell(seen, { balancer: 'full', autoMerge: true });
   const stops = (wasEnabled: boolean) => {
     const rest = { wasEnabled, confirmed: true, at: 0, autoMerge: false };
-    return plan(woken, want, advance({ ...state, balancer: rest }, want, woken, 60_000), 60_000).act?.steps;
+    const record = advance({ ...state, balancer: rest }, want, woken, 60_000);
+    return plan(woken, want, record, 60_000).act?.steps[0];
   };
-  const stop = { kind: 'stopBalancer', via: 'events-mongos-0', wasEnabled: true };
-  expect(stops(true)).toEqual([{ ...stop, autoMerge: false }]);
-  expect(stops(false)).toEqual([stop]);
+  expect(stops(true)).toMatchObject({ kind: 'stopBalancer', wasEnabled: true, autoMerge: false });
+  expect(stops(false)).toMatchObject({ kind: 'stopBalancer', wasEnabled: true });
+  expect(stops(false)).not.toHaveProperty('autoMerge');
 });
 
 test('S14 routers that tell of the rest that is over do not make the AutoMerger one that was off', () => {

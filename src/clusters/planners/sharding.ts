@@ -78,42 +78,44 @@ function behindCluster(scene: Scene, members: readonly MemberView[]): string | n
 /**
  * A8.3, S14: the balancer is stopped once before the first member of a set is worked on, its former state is remembered,
  * and it is brought back to that when nothing is left to be worked on, whoever stopped in between. It does not rest for what
- * waits for a maintenance window or for a person.
+ * waits for a maintenance window, for somebody else's lock or for a person.
  */
 export const planBalancer: Planner = (scene) => {
   if (scene.desired.deleting !== null || scene.desired.suspend || scene.desired.sharded === null) return null;
   const rests = scene.state.balancer;
-  const work = isRolling(scene) ? workOf(scene) : 'none';
+  const { work, first } = isRolling(scene) ? workOf(scene) : NO_WORK;
+  const begins = first !== undefined;
   const wish = switched(scene);
   // It rests for members after that, and before it does nobody is worked on.
-  if (wish !== null) return verdict(wish, work === 'begins');
-  if (work === 'none' ? rests === null : rests === null && work !== 'begins') return null;
+  if (wish !== null) return verdict(wish, begins);
+  if (rests === null && !begins) return null;
   const router = workingRouter(scene.all);
   const mode = router?.database?.router?.balancer ?? null;
   if (router === null || mode === null) {
-    const detail =
-      work === 'none'
-        ? 'the balancer is brought back when a router reaches the config servers'
-        : 'members are worked on when a router can tell and stop the balancer';
+    const detail = !work
+      ? 'the balancer is brought back when a router reaches the config servers'
+      : 'members are worked on when a router can tell and stop the balancer';
     // Nobody is worked on before the balancer is known to rest; what has begun goes on.
-    return verdict(
-      [wait('WaitingForRouter', soon(scene), detail)],
-      work === 'begins' && rests?.confirmed !== true,
-    );
+    return verdict([wait('WaitingForRouter', soon(scene), detail)], begins && rests?.confirmed !== true);
   }
-  return work === 'none' ? wake(scene, router) : rest(scene, router, mode);
+  return work ? rest(scene, router, mode, first) : wake(scene, router);
 };
 
-/** Whether the roller takes a member of a set down next, has something under way or waits for the world, or neither. */
-function workOf(scene: Scene): 'begins' | 'goesOn' | 'none' {
+/** What the roller does: `first` takes a member of a set down next; without it, something is under way or waits for the world. */
+interface Work {
+  readonly work: boolean;
+  readonly first?: Step;
+}
+const NO_WORK: Work = { work: false };
+
+function workOf(scene: Scene): Work {
   const decisions = planRollout(scene)?.decisions ?? [];
-  const begins = decisions.some((d) => d.kind === 'act' && d.steps.some((step) => takesSetDown(scene, step)));
-  if (begins) return 'begins';
+  const steps = decisions.flatMap((d) => (d.kind === 'act' ? d.steps : []));
+  const first = steps.find((step) => takesSetDown(scene, step));
+  if (first !== undefined) return { work: true, first };
   const busy = scene.all.some(({ member }) => isBusy(scene, member));
-  const waits = decisions.some(
-    (d) => d.kind === 'act' || (d.kind === 'wait' && d.on !== 'MaintenanceWindow'),
-  );
-  return busy || waits ? 'goesOn' : 'none';
+  const waits = decisions.some((d) => d.kind === 'wait' && d.on !== 'MaintenanceWindow');
+  return { work: busy || waits || steps.length > 0 };
 }
 
 /** Working on one that is down already takes nothing along. */
@@ -144,14 +146,19 @@ function switched(scene: Scene): readonly Decision[] | null {
   return [backingOff(scene, 'switchBalancer', 'balancer') ?? step];
 }
 
-function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnType<Planner> {
+function rest(
+  scene: Scene,
+  router: MemberView,
+  mode: 'full' | 'off',
+  before: Step | undefined,
+): ReturnType<Planner> {
   const via = router.member.name;
   const rests = scene.state.balancer;
   if (rests?.confirmed === true && isWokenUp(scene, rests, mode)) {
     // The AutoMerger went on along; where it alone was off before, it is to be off again.
     const autoMerge = rests.wasEnabled ? rests.autoMerge : undefined;
     const text = 'somebody switched the balancer on; it stops until members were worked on';
-    return stop(scene, { via, wasEnabled: true, autoMerge }, text);
+    return stop(scene, { via, wasEnabled: true, autoMerge, before }, text);
   }
   if (rests?.confirmed !== true) {
     const set = lastKnown(scene);
@@ -160,7 +167,7 @@ function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnTyp
     const text = wasEnabled
       ? 'the balancer stops while members are worked on'
       : 'the balancer is off and stays so';
-    return stop(scene, { via, wasEnabled, autoMerge }, text);
+    return stop(scene, { via, wasEnabled, autoMerge, before }, text);
   }
   if (router.database?.router?.balancing !== true) return null;
   return verdict(
@@ -169,13 +176,20 @@ function rest(scene: Scene, router: MemberView, mode: 'full' | 'off'): ReturnTyp
   );
 }
 
-function stop(
-  scene: Scene,
-  { autoMerge, ...was }: { via: string; wasEnabled: boolean; autoMerge: boolean | undefined },
-  text: string,
-): ReturnType<Planner> {
-  const known = autoMerge === undefined ? {} : { autoMerge };
-  const step = act('BalancerRests', [{ kind: 'stopBalancer', ...was, ...known }], text);
+interface Stop {
+  readonly via: string;
+  readonly wasEnabled: boolean;
+  readonly autoMerge: boolean | undefined;
+  readonly before: Step | undefined;
+}
+
+function stop(scene: Scene, stopping: Stop, text: string): ReturnType<Planner> {
+  const { via, wasEnabled, autoMerge, before } = stopping;
+  const known = {
+    ...(autoMerge === undefined ? {} : { autoMerge }),
+    ...(before === undefined ? {} : { before }),
+  };
+  const step = act('BalancerRests', [{ kind: 'stopBalancer', via, wasEnabled, ...known }], text);
   return verdict([backingOff(scene, 'stopBalancer', 'balancer') ?? step], true);
 }
 
