@@ -221,7 +221,9 @@ test('C6.4 hosts show state, holder, deadline, who waits, and what to be careful
     ['b-0', 'Up'],
   ]);
   expect(h1?.warnings).toEqual(['c-0 and c-1 of default/c are on one host and go down together']);
-  expect(authority.holderOf('default/a-0')).toEqual({ task: 't', owner: 'eve', until: 10 * MINUTE });
+  const holder = { task: 't', owner: 'eve', until: 10 * MINUTE };
+  expect(authority.holderOf('default/a-0')).toEqual(holder);
+  expect(['h0', 'h1'].map((name) => authority.hostHolderOf(name))).toEqual([holder, null]);
   await authority.setDisabled(true);
   await clock.advance(25 * 60 * MINUTE);
   const [later] = await authority.hosts();

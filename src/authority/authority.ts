@@ -21,6 +21,7 @@ import {
   dropTask,
   ENGINE_OWNER,
   type Entry,
+  entryName,
   extendActions,
   Fleet,
   getTask,
@@ -330,6 +331,18 @@ export class Authority {
       if (ref.kind !== 'held' || ref.permission.owner === ENGINE_OWNER) continue;
       const { deadline, owner } = ref.permission;
       if (deadline === null || deadline > now) return { task: ref.task, owner, until: deadline };
+    }
+    return null;
+  }
+
+  /** Which person's task holds a host as a whole; null: none. From memory: as this process last knew it. */
+  hostHolderOf(host: string): Holder | null {
+    const now = this.#options.clock.now();
+    for (const entry of this.#desk.entries()) {
+      if (isHold(entry)) continue;
+      for (const { action, deadline, owner } of entry.held)
+        if (action.scope.kind === 'host' && action.scope.host === host && (deadline ?? now + 1) > now)
+          return { task: entryName(entry), owner, until: deadline };
     }
     return null;
   }

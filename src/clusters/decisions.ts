@@ -173,7 +173,7 @@ export type WaitReason =
   /** A13.6: an operation runs, and this waits for its end. */
   | 'OperationInProgress'
   | 'MaintenanceWindow'
-  /** C3.2: somebody else's maintenance, or the state of the fleet, stands in the way; the engine says it. */
+  /** C3.2: somebody else's maintenance, or the state of the fleet, stands in the way; mostly the engine says it. */
   | 'MaintenanceGrant';
 
 /** Why we can't go on without somebody. */

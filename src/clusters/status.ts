@@ -10,7 +10,16 @@ import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
 import type { Decision, Plan, Step } from './decisions.ts';
 import type { ConfigMember, ReplSetConfig } from './facts.ts';
-import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
+import {
+  configRowOf,
+  isHealthy,
+  lagOf,
+  type MemberView,
+  primaryOf,
+  quorumOf,
+  taskText,
+  views,
+} from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { workingRouter } from './planners/routers.ts';
 import { promisedTooMuch, spaceOf } from './space.ts';
@@ -390,10 +399,7 @@ function getsVote(member: MemberState, plan: Plan): boolean {
 const holderOf = ({ maintenance = [] }: Observed, { member }: MemberView): InMaintenance | null =>
   maintenance.find((held) => held.member === member.name) ?? null;
 
-const maintenanceText = ({ task, owner, until }: InMaintenance): string =>
-  `is in maintenance: task ${task} of ${owner}${until === null ? '' : ` until ${secondsOf(until)}`}`;
-
-const secondsOf = (at: Millis): string => `${new Date(at).toISOString().slice(0, 19)}Z`;
+const maintenanceText = (held: InMaintenance): string => `is in maintenance: ${taskText(held)}`;
 
 const maintenanceStatus = ({ task, owner, until }: InMaintenance): MemberStatus['maintenance'] => ({
   task,

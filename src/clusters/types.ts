@@ -454,6 +454,8 @@ export interface ObservedHost {
   readonly fingerprint: string | null;
   readonly executables: Readonly<Record<string, readonly string[]>>;
   readonly memberCount: number;
+  /** A person's task that holds the whole host now; absent: none. */
+  readonly maintenance?: Omit<InMaintenance, 'member'>;
   /** The disk its agent's data folder is on, logs of members included; left out while it is not known. */
   readonly disk?: { readonly totalBytes: Bytes; readonly freeBytes: Bytes };
   readonly portsTaken: readonly { readonly port: number; readonly by: string }[];

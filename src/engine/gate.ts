@@ -25,6 +25,8 @@ export interface Gate {
   handOvers(): readonly HandOver[];
   /** Which person's task holds a node; null: none. From memory. */
   holderOf(node: string): Holder | null;
+  /** Which person's task holds a host as a whole; null: none. From memory. */
+  hostHolderOf(host: string): Holder | null;
   /** Something was granted, given back or asked for: who waits asks again. Gives a stopper. */
   onChange(listener: () => void): () => void;
 }

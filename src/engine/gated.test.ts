@@ -53,6 +53,7 @@ async function scene(
     holds: (prefix) => [...held].filter((id) => id.startsWith(prefix)),
     handOvers: () => [],
     holderOf: () => null,
+    hostHolderOf: () => null,
     onChange: () => () => {},
   };
   const ask = (box: string): MemberAsk => ({

@@ -53,7 +53,7 @@ export interface ObserveDeps {
   /** The right to act on an object now; null: another holds it. */
   readonly fenceOf: (uid: string) => Fence | null;
   /** Whom people's maintenance tasks wait for. */
-  readonly gate?: Pick<Gate, 'handOvers' | 'holderOf'>;
+  readonly gate?: Pick<Gate, 'handOvers' | 'holderOf' | 'hostHolderOf'>;
   /** Ports on a host that members of other clusters come back to, though they may be suspended now. */
   readonly portsKept: (
     host: string,
@@ -371,7 +371,12 @@ function readHosts(
     const seen = readHost({ ...host, connected }, deps.informer, listed ?? [], state.uid);
     if (!placing) return seen;
     const kept = deps.portsKept(seen.name, object.metadata.uid);
-    return { ...seen, portsTaken: [...seen.portsTaken, ...kept] };
+    const maintenance = deps.gate?.hostHolderOf(seen.name) ?? null;
+    return {
+      ...seen,
+      portsTaken: [...seen.portsTaken, ...kept],
+      ...(maintenance === null ? {} : { maintenance }),
+    };
   });
   return placing ? [...read, ...silentHosts(deps, reports)] : read;
 }

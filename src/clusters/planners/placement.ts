@@ -1,5 +1,6 @@
 import { err, ok, type Result } from '../../base/result.ts';
 import type { Decision, Placement } from '../decisions.ts';
+import { taskText } from '../interpret.ts';
 import { FIRST_PORT } from '../limits.ts';
 import { retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
@@ -9,7 +10,7 @@ import { blocked, type Scene, soon, wait } from './planner.ts';
 
 /**
  * Chooses a machine and a port for every given member. Members spread over hosts first (fewest of this cluster, then
- * fewest of all, then by name, so that equal facts give equal places). A member that was placed before keeps its place:
+ * those nobody works on, then fewest of all, then by name, so that equal facts give equal places). A member that was placed before keeps its place:
  * its volume is there and its name is in the set's configuration. Only a port that somebody took meanwhile is chosen anew,
  * where no set knows its member by it: while it was suspended, for example.
  */
@@ -131,7 +132,21 @@ function chooseHost(
       ),
     );
   }
-  return ok(spread(able, used, own, wish));
+  const best = spread(able, used, own, wish);
+  return best.maintenance === undefined
+    ? ok(best)
+    : err(inMaintenance(scene, best.name, best.maintenance, member));
+}
+
+/** A member that begins where somebody works would be down at once; on a host with another of its set it would stay too near. */
+function inMaintenance(
+  scene: Scene,
+  host: string,
+  held: NonNullable<ObservedHost['maintenance']>,
+  { name }: MemberState,
+): Decision {
+  const detail = `${name} is placed when host ${host} is free again: ${taskText(held)}`;
+  return wait('MaintenanceGrant', soon(scene), detail, name);
 }
 
 /** Hosts by the spec and, for one that takes a place, by what its operation froze (A13.7). */
@@ -184,6 +199,7 @@ function spread(
   const own = (h: ObservedHost): number => set.filter((u) => u.host === h.name && u.name !== wish?.of).length;
   const old = (h: ObservedHost): number =>
     set.some((u) => u.host === h.name && u.name === wish?.of) ? 1 : 0;
+  const held = (h: ObservedHost): number => (h.maintenance === undefined ? 0 : 1);
   const all = (h: ObservedHost): number => used.filter((u) => u.host === h.name).length;
   const started = used.length > 0 ? able.filter((h) => used.some((u) => u.host === h.name)) : [];
   const mustBeLocal = started.length > 0 && started.every(isLocal);
@@ -195,6 +211,7 @@ function spread(
   const best = [...pool].sort(
     (a, b) =>
       own(a) - own(b) ||
+      held(a) - held(b) ||
       old(a) - old(b) ||
       all(a) - all(b) ||
       a.memberCount - b.memberCount ||

@@ -5,6 +5,7 @@ import { desired, host, markerOf, observed, serviceOf } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
+import { preview } from '../preview.ts';
 import { applyOutcome, initialState, memberOf, startStep, withMember } from '../state.ts';
 import type { Desired, Observed, ObservedHost, State } from '../types.ts';
 
@@ -106,6 +107,31 @@ test('A13.7 a host that takes no members, or that the spec does not name, gets n
   expect(placesOn(hosts, desired({}, 1))).toEqual(['db2:27017']);
   expect(placesOn(hosts, desired({ hosts: ['db1', 'db3'] }, 1))).toEqual(['db3:27017']);
   expect(decided({ hosts }, desired({ hosts: ['db1'] }, 1)).act).toBeNull();
+});
+
+test('C3.2 A15.1 L3 a host that a person works on gets no new member: another as good is taken, and without one it is waited for', () => {
+  const maintenance = { task: 'disks', owner: 'eve', until: Date.UTC(2026, 10, 30, 12) };
+  const hosts = [host('db1', { maintenance }), host('db2'), host('db3')];
+  expect(placesOn(hosts, desired({}, 2))).toEqual(['db2:27017', 'db3:27017']);
+  // Two of a set on one host would stay there after the task.
+  const waits = (of: readonly ObservedHost[], spec: Desired) => {
+    const { act, waits, blocks } = decided({ hosts: of }, spec);
+    expect([act, blocks]).toEqual([null, []]);
+    return waits
+      .filter(({ on }) => on === 'MaintenanceGrant')
+      .map(({ member, detail }) => `${member}: ${detail}`);
+  };
+  expect(waits(hosts, desired({}, 3))).toEqual([
+    'orders-2: orders-2 is placed when host db1 is free again: task disks of eve until 2026-11-30T12:00:00Z',
+  ]);
+  const open = [host('db1', { maintenance: { ...maintenance, until: null } }), host('db2')];
+  expect(waits(open, desired({ hosts: ['db1'] }, 1))).toEqual([
+    'orders-0: orders-0 is placed when host db1 is free again: task disks of eve',
+  ]);
+  const pinned = desired({ hosts: ['db1'] }, 1);
+  const seen = preview(observed({ hosts: open }), pinned, initialState(pinned), 0);
+  expect(seen.waits.map((w) => w.on)).toContain('MaintenanceGrant');
+  expect([seen.steps.map((s) => s.verb), seen.converges]).toEqual([['ensureCredentials'], false]);
 });
 
 test('A4.8 A14.2 a port that somebody took while nothing ran there is chosen anew, unless a set knows its member by it', () => {
