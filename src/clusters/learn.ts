@@ -280,7 +280,26 @@ function learnMembership(state: State, desired: Desired, observed: Observed): St
   if (state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing')) return state;
   return groupsOf(desired)
     .filter(({ name }) => !holdsMembership(state, desired, name))
-    .reduce((next, group) => learnGroup(next, group, observed), state);
+    .reduce((next, group) => learnGroup(next, group, observed), learnTakenBack(state, desired));
+}
+
+/**
+ * A6.5, A6.7: a shard that was taken back before anything of it was made is forgotten. What an import on its way still makes
+ * of it is taken down first; nothing ever joined.
+ */
+function learnTakenBack(state: State, desired: Desired): State {
+  const wanted = new Set(groupsOf(desired).map(({ name }) => name));
+  const isUnmade = (m: MemberState): boolean =>
+    m.stage === 'removing' || (m.stage === 'planned' && m.host === null && m.serviceId === null);
+  const backed = state.replicaSets
+    .filter((set) => !wanted.has(set.name) && untouched(set) && !set.registered)
+    .map(({ name }) => ({ name, members: everyMember(state).filter((m) => m.replicaSet === name) }))
+    .filter(({ name, members }) => !holdsMembership(state, desired, name) && members.every(isUnmade));
+  const going = backed.flatMap(({ members }) => members.filter((m) => m.stage !== 'removing'));
+  const gone = new Set(backed.filter(({ members }) => members.length === 0).map(({ name }) => name));
+  const next = going.reduce((s, { name }) => withMember(s, name, { stage: 'removing' }), state);
+  if (gone.size === 0) return next;
+  return { ...next, replicaSets: next.replicaSets.filter(({ name }) => !gone.has(name)) };
 }
 
 /**

@@ -2,8 +2,9 @@ import { expect, test } from 'vitest';
 import type { RouterFacts } from './facts.ts';
 import { host, observed, sharded } from './fixtures.ts';
 import { advance } from './learn.ts';
+import { plan } from './plan.ts';
 import { type Foreseen, foresee } from './preview.ts';
-import { applyOutcome, initialState, withMember } from './state.ts';
+import { applyOutcome, initialState, memberOf, startStep, withMember } from './state.ts';
 import { connectionString, initialConfig } from './topology.ts';
 import type { Desired, Observed } from './types.ts';
 import { firstVersion } from './versions.ts';
@@ -40,6 +41,45 @@ test('A5.1 A5.3 a sharded cluster: shards come up side by side, routers start wh
     'addShard events-s0',
     'addShard events-s1',
   ]);
+});
+
+test('A6.5 A6.7 A2.3 a shard that is taken back before anything of it was made is forgotten, and nothing is done', () => {
+  const before = created(sharded());
+  const grown = advance(before.state, sharded({}, { shards: 4 }), before.observed, 1_000);
+  expect(grown.replicaSets.map((r) => r.name)).toContain('events-s3');
+  const listed = { ...before.observed, services: before.observed.services ?? [] };
+  const back = advance(grown, sharded(), listed, 2_000);
+  expect(back.replicaSets).toEqual(before.state.replicaSets);
+  expect(back.members).toEqual(before.state.members);
+  expect(plan(listed, sharded(), back, 2_000).converged).toBe(true);
+  // What lies on the platform under its name is looked for before it is forgotten.
+  const unread = advance(grown, sharded(), { ...listed, services: null }, 2_000);
+  expect(unread.members.filter((m) => m.stage === 'removing')).toHaveLength(6);
+});
+
+test('A6.7 S4 what an import on its way still makes of a shard that was taken back is taken down; what holds data stays', () => {
+  const before = created(sharded());
+  const name = 'events-s2-0';
+  const grown = advance(before.state, sharded({}, { shards: 3 }), before.observed, 1_000);
+  const placement = { host: 'db1', address: 'db1', port: 27_050, portFixed: false };
+  const sent = startStep(grown, { kind: 'import', member: name, placement }, 'i1', 1_000);
+  const taken = advance(sent, sharded(), before.observed, 2_000);
+  expect(memberOf(taken, name)?.stage).toBe('removing');
+  const result = { serviceId: 's-9', volumeId: 'v-9', host: 'db1', address: 'db1', port: 27_050 };
+  const arrived = { ...before.observed, operations: { i1: { kind: 'succeeded' as const, result } } };
+  const there = advance(taken, sharded(), arrived, 3_000);
+  expect(plan(arrived, sharded(), there, 3_000).act?.steps).toEqual([
+    { kind: 'deleteRuntime', member: name },
+  ]);
+  // One that is there already, however that came, is nobody's to delete.
+  const placed = withMember(grown, name, {
+    stage: 'imported',
+    host: 'db1',
+    serviceId: 's-9',
+    volumeId: 'v-9',
+  });
+  const kept = advance(placed, sharded(), before.observed, 2_000);
+  expect(kept.members.filter((m) => m.stage === 'removing')).toEqual([]);
 });
 
 test('SHD-01 the config servers know their role from the set configuration too, shards do not have it', () => {

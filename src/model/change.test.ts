@@ -42,6 +42,48 @@ test('B1.2 A6.5 the type cannot be changed', () => {
   );
 });
 
+test('A6.5 A6.7 a shard of which nothing was made can be taken back; one that was placed, begun or registered cannot', () => {
+  const [three, two] = [sharded(), sharded({ shardCount: 2 })];
+  const set = (index: number, more: object = {}) => ({
+    name: `orders-s${index}`,
+    role: 'shard',
+    stage: 'ready',
+    registered: true,
+    ...more,
+  });
+  const member = (index: number, more: object = {}) => ({
+    name: `orders-s${index}-0`,
+    replicaSet: `orders-s${index}`,
+    role: 'shard',
+    stage: 'active',
+    hostName: 'db1',
+    serviceId: 's-1',
+    ...more,
+  });
+  const status = (last: object, ...members: readonly object[]) => ({
+    replicaSets: [{ name: 'orders-cfg', role: 'config', stage: 'ready' }, set(0), set(1), last],
+    members: [member(0), member(1), ...members],
+  });
+  const planned = set(2, { stage: 'planned', registered: false });
+  const unplaced = { stage: 'planned', hostName: undefined, serviceId: undefined };
+  expect(changes(three, two, status(planned, member(2, unplaced)))).toEqual([]);
+  // It was asked for so lately that nobody has looked at it.
+  expect(changes(three, two, { replicaSets: [set(0), set(1)], members: [member(0)] })).toEqual([]);
+  const made = [
+    status(planned, member(2, { ...unplaced, hostName: 'db1' })),
+    status(planned, member(2, { ...unplaced, serviceId: 's-2' })),
+    status({ ...planned, stage: 'users' }, member(2, unplaced)),
+    status({ ...planned, registered: true }, member(2, unplaced)),
+  ];
+  for (const one of made)
+    expect(changes(three, two, one)[0]).toBe(
+      'spec.shardCount: cannot shrink from 3 to 2: removing shards is not supported; 3 of them are made already, the others can be taken back',
+    );
+  expect(changes(three, sharded({ shardCount: 1 }), status(planned, member(2, unplaced)))[0]).toMatch(
+    /cannot shrink from 3 to 1: .*; 2 of them are made already/,
+  );
+});
+
 test('A6.5 shards cannot be removed, adding is fine', () => {
   expect(changes(sharded(), sharded({ shardCount: 2 }))[0]).toMatch(/cannot shrink from 3 to 2/);
   expect(changes(sharded(), sharded({ shardCount: 4 }))).toEqual([]);

@@ -73,7 +73,8 @@ const bootstrapping = (scene: Scene): readonly ReplicaSetState[] =>
 
 function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
   const members = scene.all.filter((v) => v.member.replicaSet === set.name && v.member.stage !== 'removing');
-  if (initiated(members) === true) return null;
+  // One that was taken back before it began has none left.
+  if (members.length === 0 || initiated(members) === true) return null;
   const missing = members.filter((v) => !runsItsSnapshot(v));
   if (missing.length > 0) {
     return wait(

@@ -128,7 +128,9 @@ const replicaSetFields = {
 } as const;
 
 const shardedFields = {
-  shardCount: wholeNumber(1, MAX_SHARDS).describe('Number of shards. It can grow, never shrink.'),
+  shardCount: wholeNumber(1, MAX_SHARDS).describe(
+    'Number of shards. It can grow, and shrink only by shards of which nothing was made yet.',
+  ),
   mongodsPerShardCount: wholeNumber(1, MAX_MEMBERS).describe('Members of each shard: 1, 3, 5 or 7.'),
   configServerCount: wholeNumber(1, MAX_MEMBERS).describe('Members of the config-server set: 1, 3, 5 or 7.'),
   mongosCount: wholeNumber(1, MAX_ROUTERS).describe('Number of routers.'),

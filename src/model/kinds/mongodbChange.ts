@@ -11,7 +11,7 @@ export function changeProblems(before: Loose, after: Loose): Found {
   const found: Found = { problems: [], warnings: [] };
   const [old, next] = [mapAt(before, 'spec'), mapAt(after, 'spec')];
   checkImmutable(old, next, found.problems);
-  checkShards(old, next, found.problems);
+  checkShards(before, old, next, found.problems);
   checkShrinking(before, old, next, found.problems);
   checkVersionChange(before, old, next, found);
   checkFcvChange(before, old, next, found);
@@ -37,11 +37,32 @@ function checkImmutable(old: Loose, next: Loose, problems: Problem[]): void {
   }
 }
 
-function checkShards(old: Loose, next: Loose, problems: Problem[]): void {
+// A6.5, A6.7: compared with what is there: a shard of which nothing was made yet can be taken back.
+function checkShards(before: Loose, old: Loose, next: Loose, problems: Problem[]): void {
   const [shards, wanted] = [numberAt(old, 'shardCount'), numberAt(next, 'shardCount')];
   if (shards === undefined || wanted === undefined || wanted >= shards) return;
-  const message = `cannot shrink from ${shards} to ${wanted}: removing shards is not supported`;
+  const made = madeShards(before);
+  const known = made === null ? '' : `; ${made} of them are made already, the others can be taken back`;
+  if (made !== null && wanted >= made) return;
+  const message = `cannot shrink from ${shards} to ${wanted}: removing shards is not supported${known}`;
   problems.push({ path: 'spec.shardCount', message });
+}
+
+/** How many shards there are up to the last of which anything was made; null: the status does not tell. */
+function madeShards(before: Loose): number | null {
+  const { members, replicaSets } = mapAt(before, 'status');
+  if (!Array.isArray(members) || !Array.isArray(replicaSets)) return null;
+  const begun = (replicaSets as Loose[])
+    .filter((set) => set['stage'] !== 'planned' || set['registered'] === true)
+    .map((set) => set['name']);
+  const placed = (members as Loose[])
+    .filter((member) => member['hostName'] !== undefined || member['serviceId'] !== undefined)
+    .map((member) => member['replicaSet']);
+  const prefix = `${textAt(before, 'metadata', 'name')}-s`;
+  const indexes = [...begun, ...placed]
+    .filter((name): name is string => typeof name === 'string' && name.startsWith(prefix))
+    .map((name) => Number(name.slice(prefix.length)));
+  return Math.max(0, ...indexes.map((index) => index + 1));
 }
 
 /** Where a size is set, and for which members: parts of a sharded cluster follow the cluster where they say nothing. */
