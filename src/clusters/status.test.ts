@@ -47,6 +47,23 @@ test('S15 a member nobody reports is unknown, with the time it was last seen; it
   expect(condition(is, 'Ready')?.reason).toBe('MemberUnreachable');
 });
 
+test('A7.4 C6.2 a status tells since when each process runs; of one that is down, or not reported, nothing', () => {
+  const o = seen(state, d, ['PRIMARY', 'SECONDARY', null]);
+  const [first, second, third] = o.members;
+  const ran = { kind: 'running', pid: 1, since: 86_400_000, adopted: false } as const;
+  const starting = { kind: 'starting', pid: 1, since: 86_400_000 } as const;
+  const members = [
+    { ...first, facts: { ...first?.facts, process: ran } },
+    { ...second, facts: { ...second?.facts, process: starting } },
+    third,
+  ] as Observed['members'];
+  expect(of({ ...o, members }).members.map((m) => m.startedAt)).toEqual([
+    '1970-01-02T00:00:00.000Z',
+    undefined,
+    undefined,
+  ]);
+});
+
 test('A7.4 how many more losses writes survive is said', () => {
   const message = (states: Parameters<typeof seen>[2], members: number): string | undefined => {
     const want = desired({}, members);

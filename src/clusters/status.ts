@@ -9,7 +9,7 @@ import type {
 import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
 import type { Decision, Plan, Step } from './decisions.ts';
-import type { ConfigMember, ReplSetConfig } from './facts.ts';
+import type { ConfigMember, ProcessFacts, ReplSetConfig } from './facts.ts';
 import {
   configRowOf,
   isHealthy,
@@ -335,6 +335,9 @@ function volumeSize(state: State, { name, volumeId, volumeBytes }: MemberState):
   return volumeId === null || size === 0 ? {} : { volumeBytes: size };
 }
 
+const startedAt = (process: ProcessFacts | undefined): Partial<MemberStatus> =>
+  process?.kind === 'running' ? { startedAt: new Date(process.since).toISOString() } : {};
+
 function memberStatus(
   view: MemberView,
   all: readonly MemberView[],
@@ -368,6 +371,7 @@ function memberStatus(
     ...(shown === null ? {} : { state: shown }),
     health,
     ...(database === null ? {} : { version: database.binaryVersion }),
+    ...startedAt(facts?.process),
     ...(facts === null ? {} : { configVersion: facts.configVersion }),
     ...(row ? { votes: row.votes, priority: row.priority, hidden: row.hidden ?? false } : {}),
     ...(row?.votes !== 1 && getsVote(member, plan) ? { voteSent: true } : {}),

@@ -78,6 +78,11 @@ test('C6.3 C5.3 who holds no data yet, or sleeps, is in no fleet; behind a host 
   });
 });
 
+test('C6.2 C6.4 a member’s process was started when its status says so, and never where it says nothing', () => {
+  const { nodes } = fleetOf([member(0, { startedAt: '2026-01-01T00:00:00Z' }), member(1, {})]);
+  expect(nodes.map((n) => n.startedAt)).toEqual([Date.parse('2026-01-01T00:00:00Z'), null]);
+});
+
 test('C2.5 MNT-23 a set is what its document and its configuration say: interruption, pause, priorities, arbiters', () => {
   const set = (spec: object) =>
     fleetOf([member(0, { priority: 0 }), member(1, { state: 'ARBITER' })], spec).replicaSets?.[0];

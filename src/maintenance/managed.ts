@@ -51,14 +51,14 @@ function nodeOf(
   member: MemberStatus,
   hostUp: (host: string) => boolean,
 ): NodeSpec {
-  const { hostName = '', version, state, port, message } = member;
+  const { hostName = '', version, state, startedAt, port, message } = member;
   return {
     key: memberKey(namespace, member.name),
     name: member.name,
     host: hostName,
     kind: member.role === 'router' ? 'router' : 'member',
     state: hostUp(hostName) && member.voteSent !== true ? stateOf(member) : 'unknown',
-    startedAt: null,
+    startedAt: startedAt === undefined ? null : Date.parse(startedAt),
     disks: [],
     cluster,
     ...(version === undefined ? {} : { version }),

@@ -40,6 +40,7 @@ export const memberStatusSchema = z.strictObject({
   state: z.string().optional().describe('State in the set: PRIMARY, SECONDARY, STARTUP2, RECOVERING, DOWN …'),
   health: z.enum(MEMBER_HEALTH).optional().describe('healthy, unhealthy or unknown.'),
   version: z.string().optional().describe('Version that runs, as reported by the process.'),
+  startedAt: timestampText().optional().describe('When its process was started; absent while none runs.'),
   newestRun: z.string().optional().describe('Newest series, such as 8.0, that has run on its data.'),
   configVersion: z.int().optional().describe('Configuration the member has been given and acknowledged.'),
   votes: z.int().optional().describe('Votes it has in the set now.'),
