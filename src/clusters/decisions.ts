@@ -173,6 +173,8 @@ export type WaitReason =
   /** A13.6: an operation runs, and this waits for its end. */
   | 'OperationInProgress'
   | 'MaintenanceWindow'
+  /** C6.4: somebody works on a member's machine, and nobody reports it meanwhile. */
+  | 'InMaintenance'
   /** C3.2: somebody else's maintenance, or the state of the fleet, stands in the way; mostly the engine says it. */
   | 'MaintenanceGrant';
 

@@ -13,14 +13,7 @@ import type {
 } from './facts.ts';
 import { LAG_LIMIT } from './limits.ts';
 import { memberHost, untouched } from './topology.ts';
-import type {
-  InMaintenance,
-  MemberState,
-  Observed,
-  ObservedMember,
-  ReplicaSetState,
-  State,
-} from './types.ts';
+import type { MemberState, Observed, ObservedMember, ReplicaSetState, State } from './types.ts';
 
 type Reachable = Extract<DatabaseFacts, { kind: 'reachable' }>;
 
@@ -297,7 +290,3 @@ export function replicaSetIds(all: readonly MemberView[], recorded: string | nul
   for (const v of all) if (v.database?.replicaSetId) ids.add(v.database.replicaSetId);
   return [...ids];
 }
-
-/** A person's task, whose it is and how long it holds, for people. */
-export const taskText = ({ task, owner, until }: Omit<InMaintenance, 'member'>): string =>
-  `task ${task} of ${owner}${until === null ? '' : ` until ${new Date(until).toISOString().slice(0, 19)}Z`}`;

@@ -5,6 +5,7 @@
 import type { Millis } from '../base/units.ts';
 import type { Decision, Plan } from './decisions.ts';
 import { views } from './interpret.ts';
+import { asMaintenance } from './maintained.ts';
 import { planSuspension } from './operations/suspension.ts';
 import { planFirstUser, planIdentity, planInitiate } from './planners/bootstrap.ts';
 import { planChangedBeforeBootstrap } from './planners/changes.ts';
@@ -75,7 +76,7 @@ export function plan(observed: Observed, desired: Desired, state: State, now: Mi
     decisions.push(...verdict.decisions);
     if (verdict.barrier) break;
   }
-  return collect(decisions);
+  return collect(decisions.map((decision) => asMaintenance(observed, decision)));
 }
 
 const hands = (desired: Desired): Decision =>

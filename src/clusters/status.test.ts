@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { DAY } from '../base/units.ts';
 import type { MongoDBStatus } from '../model/index.ts';
 import { desired, host, running, seen } from './fixtures.ts';
+import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { startStep } from './state.ts';
 import { eventsFor, status } from './status.ts';
@@ -191,6 +192,33 @@ test('C6.4 a member down under a person’s lock is shown in maintenance, and is
     expect(events.filter(({ type }) => type === 'Warning')).toEqual([]);
     expect(events.map(({ reason }) => reason)).toContain('MemberInMaintenance');
   }
+});
+
+test('C6.4 L3 what is waited for is the maintenance, and not the agent of a machine that is rebooted; once the lock has ended it is the agent', () => {
+  const held = { member: 'orders-2', task: 'm-1', owner: 'eve', until: 600_000 };
+  const away = seen(state, d, ['PRIMARY', 'SECONDARY', null]);
+  const is = of({ ...away, maintenance: [held] });
+  const text = 'orders-2 is in maintenance: task m-1 of eve until 1970-01-01T00:10:00Z';
+  expect([is.now, condition(is, 'Progressing')]).toMatchObject([
+    text,
+    { reason: 'InMaintenance', message: text },
+  ]);
+  // A change that is to reach it waits for the same.
+  const want = desired({ generation: 2, mongodConfig: { operationProfiling: { slowOpThresholdMs: 5 } } });
+  const record = advance(state, want, away, 0);
+  const waits = (o: Observed) => plan(o, want, record, 0).waits.map((w) => `${w.on}: ${w.detail}`);
+  expect(waits({ ...away, maintenance: [held] }).filter((w) => w.includes('orders-2 is in'))).toEqual([
+    `InMaintenance: ${text}`,
+  ]);
+  expect(waits({ ...away, maintenance: [held] }).join()).not.toContain('AgentNotConnected');
+  const over = of(away);
+  expect([over.now, condition(over, 'Progressing')?.reason]).toEqual([
+    'nothing is known of orders-2: no agent on host db3 reports it',
+    'AgentNotConnected',
+  ]);
+  // Somebody else's machine is no reason for this one's silence.
+  const other = of({ ...away, maintenance: [{ ...held, member: 'orders-1' }] });
+  expect(condition(other, 'Progressing')?.reason).toBe('AgentNotConnected');
 });
 
 test('C6.4 S15 what is down besides is a fault all the same, and so is a set without a primary', () => {

@@ -10,17 +10,9 @@ import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
 import type { Decision, Plan, Step } from './decisions.ts';
 import type { ConfigMember, ProcessFacts, ReplSetConfig } from './facts.ts';
-import {
-  configRowOf,
-  isHealthy,
-  lagOf,
-  type MemberView,
-  primaryOf,
-  quorumOf,
-  taskText,
-  views,
-} from './interpret.ts';
+import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
+import { holderOf, maintenanceText } from './maintained.ts';
 import { workingRouter } from './planners/routers.ts';
 import { promisedTooMuch, spaceOf } from './space.ts';
 import { pendingOf } from './state.ts';
@@ -138,7 +130,9 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
     if (isLeaderless(input, all)) return 'Degraded';
     // A member that restarts because we asked for it is work in progress, unless it does not come back.
     const sick = own.filter((v) => !isHealthy(v, all) && !isOnItsWayOut(v, all));
-    const ours = sick.every((v) => UNDER_WAY.has(v.member.stage) || holderOf(input.observed, v) !== null);
+    const ours = sick.every(
+      (v) => UNDER_WAY.has(v.member.stage) || holderOf(input.observed, v.member.name) !== null,
+    );
     return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
   }
   const works = plan.act !== null || state.pending.length > 0;
@@ -344,7 +338,7 @@ function memberStatus(
   { desired, state, plan, observed }: StatusInput,
 ): MemberStatus {
   const { member, database, facts } = view;
-  const holder = holderOf(observed, view);
+  const holder = holderOf(observed, member.name);
   const row = configRowOf(view, all) ?? shownRow(view, all);
   const lag = lagOf(view, all);
   const health: MemberHealth = facts === null ? 'unknown' : isHealthy(view, all) ? 'healthy' : 'unhealthy';
@@ -400,11 +394,6 @@ function getsVote(member: MemberState, plan: Plan): boolean {
 
 // ── maintenance (C6.4) ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const holderOf = ({ maintenance = [] }: Observed, { member }: MemberView): InMaintenance | null =>
-  maintenance.find((held) => held.member === member.name) ?? null;
-
-const maintenanceText = (held: InMaintenance): string => `is in maintenance: ${taskText(held)}`;
-
 const maintenanceStatus = ({ task, owner, until }: InMaintenance): MemberStatus['maintenance'] => ({
   task,
   owner,
@@ -415,7 +404,7 @@ const maintenanceStatus = ({ task, owner, until }: InMaintenance): MemberStatus[
 function onlyMaintenance({ observed, state }: StatusInput, all: readonly MemberView[]): string | null {
   const sick = all.filter((v) => !isSubstitute(state, v.member) && !isHealthy(v, all));
   const held = sick.flatMap((v) => {
-    const holder = holderOf(observed, v);
+    const holder = holderOf(observed, v.member.name);
     return holder === null ? [] : [`${v.member.name} ${maintenanceText(holder)}`];
   });
   return sick.length > 0 && held.length === sick.length ? held.join('; ') : null;

@@ -15,6 +15,7 @@ import {
   stateOf,
 } from '../interpret.ts';
 import { LAG_LIMIT, MAX_VOTERS, SECOND_LOOK } from '../limits.ts';
+import { holderOf } from '../maintained.ts';
 import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
 import { configRow, isBeingReplaced, isSubstitute, memberHost, placeOf, wantedMember } from '../topology.ts';
@@ -306,12 +307,9 @@ function promote(scene: Scene, members: readonly MemberView[], config: ReplSetCo
   return promotion(scene, next, config, 'ScaleUp');
 }
 
-const isInMaintenance = ({ observed }: Scene, { member }: MemberView): boolean =>
-  observed.maintenance?.some((held) => held.member === member.name) === true;
-
 /** A6.3: in two readings; the wall clock may have gone back between them. Whoever works on it was let as it has no vote (C2.5). */
 const mayVote = (scene: Scene, view: MemberView, members: readonly MemberView[]): boolean =>
-  !isInMaintenance(scene, view) &&
+  holderOf(scene.observed, view.member.name) === null &&
   view.member.caughtUpSince !== null &&
   view.member.caughtUpSince !== scene.now &&
   isHealthy(view, members);
@@ -332,7 +330,7 @@ function promotion(scene: Scene, view: MemberView, config: ReplSetConfig, becaus
 /** One that was seen caught up once is looked at again soon: nothing else will happen that tells. */
 function syncing(scene: Scene, view: MemberView): Decision {
   const { name, caughtUpSince } = view.member;
-  if (isInMaintenance(scene, view))
+  if (holderOf(scene.observed, name) !== null)
     return wait('InitialSync', soon(scene), `${name} is in maintenance; it votes afterwards`, name);
   const until = caughtUpSince === null ? soon(scene) : scene.now + SECOND_LOOK;
   return wait('InitialSync', until, syncText(view), name);

@@ -1,6 +1,6 @@
 import { err, ok, type Result } from '../../base/result.ts';
 import type { Decision, Placement } from '../decisions.ts';
-import { taskText } from '../interpret.ts';
+import { taskText } from '../maintained.ts';
 import { FIRST_PORT } from '../limits.ts';
 import { retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';

@@ -91,7 +91,7 @@ export const planForcedReconfig: Planner = (scene) => {
   if (primaryOf(members) !== null) return null;
   const config = members.find((v) => v.member.name === via)?.database?.config ?? null;
   if (config === null)
-    return verdict([wait('AgentNotConnected', soon(scene), `nothing is known of ${via}`)], true);
+    return verdict([wait('AgentNotConnected', soon(scene), `nothing is known of ${via}`, via)], true);
   if (isReduced(config, keep))
     return verdict([wait('WaitingForPrimary', soon(scene), `${replicaSet} elects among those left`)], true);
   const left = survivorsOnly(config, keep);

@@ -147,12 +147,10 @@ function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
   // Nothing is done to a member nobody reports: unknown is not down.
   const known = needy.filter((v) => v.facts !== null);
   const next = known.find(isDown) ?? highestSecondary(known) ?? primaryAmong(known);
-  return [next === undefined ? unreported(scene, needy) : stepFor(scene, set, next, members)];
-}
-
-function unreported(scene: Scene, needy: readonly MemberView[]): Decision {
-  const who = needy.map((v) => v.member.name).join(', ');
-  return wait('AgentNotConnected', soon(scene), `${who} gets its change when its agent reports it`);
+  if (next !== undefined) return [stepFor(scene, set, next, members)];
+  return needy.map(({ member: { name } }) =>
+    wait('AgentNotConnected', soon(scene), `${name} gets its change when its agent reports it`, name),
+  );
 }
 
 /** A member that is down or coming back because of us, or about to go. */
