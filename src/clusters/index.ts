@@ -3,18 +3,19 @@ export { type AuthorityHolder, type AuthorityPhase, holdersOf, lackingIn, trustO
 export { certificateNeed, takesOnline } from './certificates.ts';
 export type * from './decisions.ts';
 export { changeRemarks, type DesiredSource, desiredFrom, remarks, unsupportedFeatures } from './desired.ts';
-export { disruptionsOf, underWay } from './disruption.ts';
+export { type Disruption, disruptionsOf, underWay } from './disruption.ts';
 export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';
 export { stateOf, views } from './interpret.ts';
 export { advance } from './learn.ts';
 export * from './limits.ts';
+export { taskText } from './maintained.ts';
 export { OPERATION_TYPES, operationRefusal, operationWait } from './operations/index.ts';
 export { loginsNow } from './operations/rotateUsers.ts';
 export { operationStatus } from './operations/status.ts';
 export { plan } from './plan.ts';
 export { oldestVersion, systemUsersHash, userHash } from './planners/users.ts';
-export { foresee, type Preview, type PreviewStep, preview } from './preview.ts';
+export { type Foreseen, foresee, type Preview, type PreviewStep, preview } from './preview.ts';
 export { recordOf } from './record.ts';
 export type * from './snapshot.ts';
 export {

@@ -5,6 +5,7 @@
 import { check } from '../base/error.ts';
 import type { Bytes, Millis } from '../base/units.ts';
 import type { BlockReason, Decision, Placement, Plan, Step, WaitReason } from './decisions.ts';
+import { type Disruption, disruptionsOf } from './disruption.ts';
 import { views } from './interpret.ts';
 import { advance } from './learn.ts';
 import { RETRY_CAP } from './limits.ts';
@@ -53,11 +54,14 @@ export function preview(observed: Observed, desired: Desired, state: State, now:
 export interface Foreseen extends Preview {
   readonly observed: Observed;
   readonly state: State;
+  /** What each step would ask the maintenance authority for, in their order. */
+  readonly disruptions: readonly (Disruption & { readonly step: number })[];
 }
 
 export function foresee(observed: Observed, wanted: Desired, state: State, now: Millis): Foreseen {
   let desired = wanted;
   const steps: PreviewStep[] = [];
+  const disruptions: Foreseen['disruptions'][number][] = [];
   // A running cluster has no need to list its services; the model's are what its own steps make and remove.
   let model: Model = { observed: { ...observed, services: observed.services ?? [] }, state, initiated: {} };
   let at = now;
@@ -93,6 +97,7 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
       return {
         observed: model.observed,
         state: known,
+        disruptions,
         steps,
         refusals,
         waits: before.length > 0 ? before : waitsOf(next),
@@ -101,9 +106,13 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
     }
     if (next.act.steps.some((s) => s.kind === 'forget')) {
       steps.push({ ...line(steps.length + 1, next.act, known), votes: null });
-      return { observed: model.observed, state: known, steps, refusals: [], waits: before, converges: true };
+      const end = { refusals: [], waits: before, converges: true };
+      return { observed: model.observed, state: known, disruptions, steps, ...end };
     }
     const earlier = { ...model, state: known };
+    for (const step of next.act.steps)
+      for (const disruption of disruptionsOf(step, known, model.observed, desired))
+        disruptions.push({ ...disruption, step: steps.length + 1 });
     model = perform(earlier, next.act, desired, at);
     const votes = votesOf(next.act.steps, earlier, model);
     steps.push({ ...line(steps.length + 1, next.act, known), ...impactOn(earlier, next.act), votes });

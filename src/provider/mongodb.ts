@@ -5,6 +5,7 @@ import {
   applyOutcome,
   cancelStep,
   type Desired,
+  type Disruption,
   desiredFrom,
   disruptionsOf,
   eventsFor,
@@ -26,7 +27,7 @@ import {
 import { keyOf } from '../engine/informer.ts';
 import type { NewEvent, StoredObject } from '../engine/ports.ts';
 import type { AnyPlan, Provider, Report, Subject } from '../engine/provider.ts';
-import { memberKey } from '../maintenance/index.ts';
+import { type MemberAsk, memberKey } from '../maintenance/index.ts';
 import type { MongoDBSpec } from '../model/index.ts';
 import type { EffectDeps } from './effects/work.ts';
 import { perform } from './effects.ts';
@@ -39,6 +40,8 @@ import { userStatus } from './userStatus.ts';
 export interface MongoDBProvider extends Provider<Desired, State, Reading, Step> {
   /** A reading for plans and admission: hosts that carry nothing yet are part of it. */
   readonly look: (cluster: Cluster) => Promise<Reading>;
+  /** The question to the maintenance authority before a member of this object is taken down. */
+  readonly askOf: (metadata: StoredObject['metadata'], disruption: Disruption) => MemberAsk;
 }
 /** How urgent our own work is unless the installation says otherwise: people's tasks, usually 0, come first (C3.2). */
 const ENGINE_PRIORITY = 100;
@@ -54,6 +57,15 @@ type Cluster = Subject<Desired, State>;
 
 /** Makes the provider. `seen` is told what each pass knows, so that events can be led to clusters. */
 export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => void): MongoDBProvider {
+  const askOf: MongoDBProvider['askOf'] = ({ uid, namespace, name }, { member, why, mode, priority }) => ({
+    id: `${uid}/${member}`,
+    node: memberKey(namespace, member),
+    holder: `MongoDB ${namespace}/${name}`,
+    why,
+    priority: urgency(priority, deps.maintenancePriority ?? ENGINE_PRIORITY),
+    mode,
+    duration: HOLD,
+  });
   return {
     kind: 'MongoDB',
     finalizer: CLUSTER_FINALIZER,
@@ -78,15 +90,8 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     guard: (step, reading, { state, desired }, stepId, now) =>
       guard(step, reading, desired, state, now, stepId),
     disruptions: (step, reading, { object, state, desired }) =>
-      disruptionsOf(step, state, reading, desired).map(({ member, why, mode, priority }) => ({
-        id: `${object.metadata.uid}/${member}`,
-        node: memberKey(desired.namespace, member),
-        holder: `MongoDB ${desired.namespace}/${desired.name}`,
-        why,
-        priority: urgency(priority, deps.maintenancePriority ?? ENGINE_PRIORITY),
-        mode,
-        duration: HOLD,
-      })),
+      disruptionsOf(step, state, reading, desired).map((disruption) => askOf(object.metadata, disruption)),
+    askOf,
     underWay: ({ object, state, desired }) =>
       underWay(state, desired).map((member) => `${object.metadata.uid}/${member}`),
     perform: (step, cluster, context) => perform(deps, step, cluster, context),

@@ -1,10 +1,11 @@
 /** `?dryRun=plan`: the production planner over a reading of now, nothing written. */
-import { foresee, operationWait, type Preview, preview } from '../clusters/index.ts';
+import { type Foreseen, foresee, operationWait, type State } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { ApiDeps } from './deps.ts';
 import { expectationsOf } from './durations.ts';
 import type { Applied } from './objects.ts';
 import { type AdmittedOperation, sceneOf } from './operationDocuments.ts';
+import { waitsForLocks } from './planLocks.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -69,11 +70,11 @@ export async function planOperation(deps: ApiDeps, { operation, cluster }: Admit
     cancelRequested: false,
   };
   const asked = { ...observed, requests: [...observed.requests, request] };
-  const { observed: end, state: then, ...seen } = foresee(asked, desired, state, now);
-  const over = then.ended.find((e) => e.uid === request.uid);
-  const why =
-    over === undefined ? (operationWait({ state: then, desired, observed: end, now }, request) ?? '') : '';
-  const waits = why === '' ? seen.waits : [{ on: 'OperationInProgress', detail: why }, ...seen.waits];
+  const seen = foresee(asked, desired, state, now);
+  const over = seen.state.ended.find((e) => e.uid === request.uid);
+  const why = over === undefined ? (operationWait({ ...seen, desired, now }, request) ?? '') : '';
+  const waits: Foreseen['waits'] =
+    why === '' ? seen.waits : [{ on: 'OperationInProgress', detail: why }, ...seen.waits];
   return {
     kind: operation.kind,
     namespace: operation.metadata.namespace,
@@ -82,7 +83,7 @@ export async function planOperation(deps: ApiDeps, { operation, cluster }: Admit
     generation: { from: null, to: 1 },
     changes: [],
     warnings: [],
-    ...(await withDurations(deps, cluster.metadata.uid, { ...seen, waits } as Preview)),
+    ...(await told(deps, cluster, state, { ...seen, waits })),
     converges: over?.state === 'Succeeded' && seen.converges,
   };
 }
@@ -99,14 +100,24 @@ async function previewOf(
   const uid = current?.metadata.uid ?? 'new';
   const metadata = { ...object.metadata, uid, generation, annotations: object.metadata.annotations };
   const { observed, desired, state, now } = await sceneOf(deps, { ...object, metadata });
-  return withDurations(deps, uid, preview(observed, desired, state, now));
+  return told(deps, { ...object, metadata }, state, foresee(observed, desired, state, now));
 }
 
-/** The plan with what each step is expected to take, by earlier ones here; null: there is none to judge by. */
-async function withDurations(deps: ApiDeps, uid: string, seen: Preview): Promise<Json> {
-  const expected = expectationsOf(await deps.store.journal({ clusterUid: uid, limit: JOURNAL_ROWS }));
+/**
+ * The plan as it is told: with what each step is expected to take, by earlier ones here (null: there is none to judge by), and
+ * with the maintenance tasks that would hold it up now.
+ */
+async function told(
+  deps: ApiDeps,
+  cluster: StoredObject,
+  state: State,
+  { observed: _, state: __, disruptions, ...seen }: Foreseen,
+): Promise<Json> {
+  const clusterUid = cluster.metadata.uid;
+  const expected = expectationsOf(await deps.store.journal({ clusterUid, limit: JOURNAL_ROWS }));
   const steps = seen.steps.map((step) => ({ ...step, expected: expected(step) }));
-  return { ...seen, steps };
+  const locks = await waitsForLocks(deps, cluster, state, { disruptions });
+  return { ...seen, steps, waits: [...seen.waits, ...locks] };
 }
 
 /** All that is kept of one cluster. */
