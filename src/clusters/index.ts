@@ -37,6 +37,6 @@ export {
   startStep,
   targetOf,
 } from './state.ts';
-export { type EventDraft, eventsFor, knownStatus, type StatusInput, status } from './status.ts';
+export { causedByUs, type EventDraft, eventsFor, knownStatus, type StatusInput, status } from './status.ts';
 export * from './topology.ts';
 export type * from './types.ts';

@@ -5,7 +5,7 @@ import { desired, host, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { startStep } from './state.ts';
-import { eventsFor, status } from './status.ts';
+import { causedByUs, eventsFor, status } from './status.ts';
 import type { Desired, Observed, State } from './types.ts';
 
 const d = desired();
@@ -170,6 +170,47 @@ test('C5.3 votes are told of members nobody reports too, as the newest configura
     ['healthy', 1],
     ['unknown', 1],
   ]);
+});
+
+test('S3 A7.5 an election that we asked for, and a member that we restart, give no warning; one that takes too long, or that nobody asked for, does', () => {
+  const before = of(seen(state, d, HEALTHY));
+  const unknown = state.members.map((m) => ({
+    id: m.index,
+    host: `${m.address}:${m.port}`,
+    state: 'SECONDARY' as const,
+    healthy: true,
+    lagMillis: null,
+    message: null,
+  }));
+  const leaderless = seen(state, d, ['SECONDARY', 'SECONDARY', 'SECONDARY'], { peers: unknown });
+  const handedOver = startStep(state, { kind: 'stepDown', replicaSet: 'orders', member: 'orders-0' }, 's', 0);
+  const told = (o: Observed, now: number, record: State) => {
+    const input = {
+      observed: o,
+      desired: d,
+      state: record,
+      plan: plan(o, d, record, now),
+      now,
+      warnings: [],
+    };
+    const is = status({ ...input, before });
+    const events = eventsFor(before, is, now, causedByUs({ ...input, before }));
+    return [is.phase, events.filter((e) => e.type === 'Warning').map((e) => e.reason)];
+  };
+  expect(told(leaderless, 10_000, handedOver)).toEqual(['Reconciling', []]);
+  const sick = ['MemberUnhealthy', 'MemberUnhealthy', 'MemberUnhealthy', 'Degraded'];
+  expect(told(leaderless, 16_000, handedOver)).toEqual(['Degraded', sick]);
+  expect(told(leaderless, 10_000, state)).toEqual(['Degraded', sick]);
+  // Who is down besides is a fault all the same.
+  const lost = seen(state, d, ['SECONDARY', 'SECONDARY', null], { peers: unknown });
+  expect(told(lost, 10_000, handedOver)).toEqual(['Degraded', ['MemberUnreachable', 'Degraded']]);
+  const down = seen(state, d, ['PRIMARY', 'SECONDARY', 'RECOVERING']);
+  const restarting = {
+    ...state,
+    members: state.members.map((m) => (m.index === 2 ? { ...m, stage: 'reloading' as const } : m)),
+  };
+  expect(told(down, 0, restarting)).toEqual(['Reconciling', []]);
+  expect(told(down, 0, state)[1]).toEqual(['MemberUnhealthy', 'Degraded']);
 });
 
 test('C6.4 a member down under a person’s lock is shown in maintenance, and is no fault', () => {

@@ -10,7 +10,16 @@ import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
 import type { Decision, Plan, Step } from './decisions.ts';
 import type { ConfigMember, ProcessFacts, ReplSetConfig } from './facts.ts';
-import { configRowOf, isHealthy, lagOf, type MemberView, primaryOf, quorumOf, views } from './interpret.ts';
+import {
+  configRowOf,
+  isHealthy,
+  lagOf,
+  type MemberView,
+  primaryOf,
+  quorumOf,
+  stateOf,
+  views,
+} from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { holderOf, maintenanceText } from './maintained.ts';
 import { workingRouter } from './planners/routers.ts';
@@ -130,9 +139,7 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
     if (isLeaderless(input, all)) return 'Degraded';
     // A member that restarts because we asked for it is work in progress, unless it does not come back.
     const sick = own.filter((v) => !isHealthy(v, all) && !isOnItsWayOut(v, all));
-    const ours = sick.every(
-      (v) => UNDER_WAY.has(v.member.stage) || holderOf(input.observed, v.member.name) !== null,
-    );
+    const ours = sick.every((v) => isAwaited(input, v, all));
     return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
   }
   const works = plan.act !== null || state.pending.length > 0;
@@ -145,12 +152,48 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
  * a hand-over of ours is work in progress; one that takes too long is not.
  */
 function isLeaderless({ state, now }: StatusInput, all: readonly MemberView[]): boolean {
-  return state.replicaSets.some(({ name, handedOverAt }) => {
-    const members = all.filter((v) => v.member.replicaSet === name);
+  return state.replicaSets.some((set) => {
+    const members = all.filter((v) => v.member.replicaSet === set.name);
     if (primaryOf(members) !== null || members.every((v) => v.database === null)) return false;
-    return handedOverAt === undefined || Math.abs(now - handedOverAt) > ELECTION_PATIENCE;
+    return !isHandingOver(set, members, now);
   });
 }
+
+/** A primary of the set was asked by us to hand over, and the election that follows is not over (S3). */
+const isHandingOver = (
+  { handedOverAt }: ReplicaSetState,
+  members: readonly MemberView[],
+  now: Millis,
+): boolean =>
+  handedOverAt !== undefined &&
+  Math.abs(now - handedOverAt) <= ELECTION_PATIENCE &&
+  primaryOf(members) === null;
+
+/** Not well because of us or of a person's task, and so no fault. */
+const isAwaited = (input: StatusInput, view: MemberView, all: readonly MemberView[]): boolean =>
+  UNDER_WAY.has(view.member.stage) ||
+  holderOf(input.observed, view.member.name) !== null ||
+  isElecting(input, view, all);
+
+/** Nobody's distance to the primary is known while there is none, which we asked for. */
+function isElecting({ state, now }: StatusInput, view: MemberView, all: readonly MemberView[]): boolean {
+  if (stateOf(view) !== 'SECONDARY') return false;
+  const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
+  return state.replicaSets.some(
+    (set) => set.name === view.member.replicaSet && isHandingOver(set, members, now),
+  );
+}
+
+/**
+ * Members whose restart or election we brought about: what happens to them is no warning. One that does not come back is
+ * told of by what then blocks or degrades the set.
+ */
+export function causedByUs(input: StatusInput): ReadonlySet<string> {
+  const all = views(input.state, input.observed);
+  const ours = all.filter((v) => RESTARTED.has(v.member.stage) || isElecting(input, v, all));
+  return new Set(ours.map((v) => v.member.name));
+}
+const RESTARTED: ReadonlySet<string> = new Set(['reloading', 'upgrading']);
 
 function messageOf(input: StatusInput, phase: Phase, all: readonly MemberView[]): string {
   const { plan, state, desired } = input;
@@ -515,11 +558,12 @@ export interface EventDraft {
   readonly message: string;
 }
 
-/** What happened between two statuses, in sentences for `belay events`. */
+/** What happened between two statuses, in sentences for `belay events`. `ours`: members it was our doing for (`causedByUs`). */
 export function eventsFor(
   before: MongoDBStatus | null,
   after: MongoDBStatus,
   now: Millis,
+  ours: ReadonlySet<string> = new Set(),
 ): readonly EventDraft[] {
   const events: EventDraft[] = [];
   if (after.primary !== undefined && before?.primary !== after.primary) {
@@ -534,7 +578,7 @@ export function eventsFor(
   const space = after.conditions.find((c) => c.type === 'DiskSpace');
   if (space?.status === 'False' && before?.conditions.find((c) => c.type === 'DiskSpace')?.status !== 'False')
     events.push({ type: 'Warning', reason: 'DiskSpaceLow', message: space.message });
-  events.push(...memberEvents(before, after));
+  events.push(...memberEvents(before, after, ours));
   // What it amounts to comes last: events are read from above, causes before their sum.
   if (before?.phase !== after.phase && after.phase !== undefined) {
     const bad = after.phase === 'Degraded' || after.phase === 'Failed';
@@ -553,7 +597,11 @@ function readyAfter(before: MongoDBStatus, now: Millis): string {
   return since === undefined ? '' : ` after ${formatDuration(Math.max(0, now - Date.parse(since)))}`;
 }
 
-function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): EventDraft[] {
+function memberEvents(
+  before: MongoDBStatus | null,
+  after: MongoDBStatus,
+  ours: ReadonlySet<string>,
+): EventDraft[] {
   const events: EventDraft[] = [];
   // Members that end because the set is being deleted end as they should.
   if (after.phase === 'Deleting') return events;
@@ -567,11 +615,12 @@ function memberEvents(before: MongoDBStatus | null, after: MongoDBStatus): Event
     else if (old.health === 'healthy') {
       const kept = member.maintenance !== undefined;
       const bad = member.health === 'unknown' ? 'MemberUnreachable' : 'MemberUnhealthy';
-      const reason = kept ? 'MemberInMaintenance' : bad;
+      const wanted = ours.has(member.name);
+      const reason = kept ? 'MemberInMaintenance' : wanted ? 'MemberInterrupted' : bad;
       const said = member.message ?? `is ${member.state ?? 'unknown'}`;
       // Most sentences about a member begin with its name.
       const message = said.startsWith(`${member.name} `) ? said : `${member.name} ${said}`;
-      events.push({ type: kept ? 'Normal' : 'Warning', reason, message });
+      events.push({ type: kept || wanted ? 'Normal' : 'Warning', reason, message });
     }
   }
   return events;

@@ -4,6 +4,7 @@ import {
   advance,
   applyOutcome,
   cancelStep,
+  causedByUs,
   type Desired,
   type Disruption,
   desiredFrom,
@@ -129,9 +130,10 @@ function report(
   const was = knownStatus(before);
   const planned = decided as Plan;
   const warnings = warningsOf(object);
-  const is = status({ observed: reading, desired, state, plan: planned, now, warnings, before: was });
+  const input = { observed: reading, desired, state, plan: planned, now, warnings, before: was };
+  const is = status(input);
   const regarding = { kind: 'MongoDB', name: desired.name, uid: object.metadata.uid };
-  const events = eventsFor(was, is, now).map(
+  const events = eventsFor(was, is, now, causedByUs(input)).map(
     (draft): NewEvent => ({ namespace: desired.namespace, regarding, ...draft, at: now }),
   );
   const leaving = reading.userObjects.filter((user) => mayLeave(user, desired, state));
