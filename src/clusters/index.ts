@@ -4,6 +4,7 @@ export { certificateNeed, takesOnline } from './certificates.ts';
 export type * from './decisions.ts';
 export { changeRemarks, type DesiredSource, desiredFrom, remarks, unsupportedFeatures } from './desired.ts';
 export { type Disruption, disruptionsOf, underWay } from './disruption.ts';
+export { type EventDraft, eventsFor } from './events.ts';
 export * from './facts.ts';
 export { guard, type Refusal } from './guard.ts';
 export { stateOf, views } from './interpret.ts';
@@ -37,6 +38,6 @@ export {
   startStep,
   targetOf,
 } from './state.ts';
-export { causedByUs, type EventDraft, eventsFor, knownStatus, type StatusInput, status } from './status.ts';
+export { causedByUs, knownStatus, type StatusInput, status } from './status.ts';
 export * from './topology.ts';
 export type * from './types.ts';

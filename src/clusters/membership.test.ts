@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { MongoDBStatus } from '../model/kinds/mongodbStatus.ts';
+import { eventsFor } from './events.ts';
 import { desired } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
@@ -7,7 +8,7 @@ import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
 import { withMember } from './state.ts';
-import { eventsFor, status } from './status.ts';
+import { status } from './status.ts';
 import type { DesiredMember } from './types.ts';
 
 const withoutWaits = (lines: readonly string[]): readonly string[] =>

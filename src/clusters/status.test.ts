@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
 import { DAY } from '../base/units.ts';
 import type { MongoDBStatus } from '../model/index.ts';
+import { eventsFor } from './events.ts';
 import { desired, host, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { startStep } from './state.ts';
-import { causedByUs, eventsFor, status } from './status.ts';
+import { causedByUs, status } from './status.ts';
 import type { Desired, Observed, State } from './types.ts';
 
 const d = desired();

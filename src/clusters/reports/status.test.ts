@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
+import { eventsFor } from '../events.ts';
 import { desired, running, seen } from '../fixtures.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { startStep } from '../state.ts';
-import { eventsFor, knownStatus, status } from '../status.ts';
+import { knownStatus, status } from '../status.ts';
 import type { Observed, State } from '../types.ts';
 
 const HEALTHY = ['PRIMARY', 'SECONDARY', 'SECONDARY'] as const;

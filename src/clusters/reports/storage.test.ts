@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
 import { GIB } from '../../base/units.ts';
+import { eventsFor } from '../events.ts';
 import type { MemberFacts } from '../facts.ts';
 import { desired, host, running, seen } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { eventsFor, status } from '../status.ts';
+import { status } from '../status.ts';
 import type { Desired, Observed, State } from '../types.ts';
 
 const want = desired();
