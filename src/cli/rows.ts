@@ -178,6 +178,18 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     { title: 'REASON', wide: true, value: (o) => dash(o.spec['reason']) },
     ageColumn,
   ],
+  Topology: [
+    name,
+    {
+      title: 'NODES',
+      value: (o) => String((o.spec['nodes'] as readonly unknown[] | undefined)?.length ?? 0),
+    },
+    phase,
+    { title: 'REPORTED', value: (o) => condition(o, 'HealthReported') },
+    { title: 'STALE', value: (o) => condition(o, 'Stale') },
+    { title: 'MESSAGE', value: (o) => dash(statusOf(o).message) },
+    ageColumn,
+  ],
   Secret: [
     name,
     { title: 'KEYS', value: (o) => dash((o.spec['keys'] as readonly string[] | undefined)?.join(', ')) },

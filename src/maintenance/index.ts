@@ -36,4 +36,5 @@ export { forceHelps } from './reasons.ts';
 export { resolve } from './resolve.ts';
 export * from './tasks.ts';
 export * from './topology.ts';
+export { topologyStatus } from './topologyConditions.ts';
 export * from './types.ts';

@@ -71,6 +71,35 @@ export function healthUntil(spec: Spec, status: Status | null, now: Millis): Mil
   return Number.isFinite(next) ? next : null;
 }
 
+/** What was told too long ago to be believed, and since when the first of it is not. */
+export interface OldHealth {
+  /** Names of nodes whose state is unknown for it. */
+  readonly nodes: readonly string[];
+  readonly disks: number;
+  readonly since: Millis;
+}
+
+/** Null: all that was pushed is believed. */
+export function oldHealth(name: string, spec: Spec, status: Status | null, now: Millis): OldHealth | null {
+  const { health } = status ?? {};
+  if (health === undefined) return null;
+  const ages = ageing(spec, status, now);
+  const told = new Map(health.nodes.map((n) => [n.id, n]));
+  const old = spec.nodes.filter((node) => stateOf(node, told.get(node.id), ages, spec).note !== undefined);
+  const nodeTimes = old.map(({ id }) =>
+    told.get(id)?.state === undefined ? nodesSince(status) : told.get(id)?.observedAt,
+  );
+  const diskTimes = [...health.disks, ...health.vdisks]
+    .map((d) => d.observedAt)
+    .filter((at) => ages.isOld(at));
+  if (old.length + diskTimes.length === 0) return null;
+  const ends = [...nodeTimes, ...diskTimes].map(
+    (at) => Date.parse(at ?? health.observedAt ?? '') + maxAge(spec.healthMaxAge),
+  );
+  const since = ends.reduce((a, b) => Math.min(a, b));
+  return { nodes: old.map(({ id }) => `node ${id} of ${name}`), disks: diskTimes.length, since };
+}
+
 /** The part of the fleet that one Topology describes. Health that is too old is unknown, and unknown counts as down (C5.3). */
 export function topologyFleet(name: string, spec: Spec, status: Status | null, now: Millis): FleetSpec {
   const ages = ageing(spec, status, now);

@@ -372,3 +372,19 @@ test('C5.4 C6.3 a topology of a thousand nodes and ninety thousand virtual disks
   });
   expect(states(made).filter((s) => s.endsWith('performed'))).toHaveLength(125);
 });
+
+test('A7.4 C5.3 a topology shows whether health is pushed and when it got too old, though nobody writes that', async () => {
+  const reasons = async (path: string) => {
+    const { body } = await api.call('GET', path, { as: 'viewer' });
+    const { status } = body.items?.[0] ?? body;
+    return [status.phase, ...status.conditions.map((c: { reason: string }) => c.reason)];
+  };
+  await put();
+  expect(await reasons('/api/v1/topologies/ydb')).toEqual(['Ready', 'Valid', 'NeverPushed', 'UpToDate']);
+  const nodes = ids.map((id) => ({ id, state: 'Up' }));
+  await api.call('POST', '/api/v1/topologies/ydb/health', { body: { nodes } });
+  expect(await reasons('/api/v1/topologies')).toEqual(['Ready', 'Valid', 'Pushed', 'UpToDate']);
+  await api.clock.advance(5 * 60_000);
+  for (const path of ['/api/v1/topologies/ydb', '/api/v1/topologies'])
+    expect(await reasons(path)).toEqual(['Degraded', 'Valid', 'Pushed', 'HealthTooOld']);
+});

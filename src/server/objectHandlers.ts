@@ -13,7 +13,7 @@ import {
   patchObject,
 } from './objects.ts';
 import { planDocument } from './planning.ts';
-import { presentEvent, presentHost, presentList, presentObject } from './present.ts';
+import { presentEvent, presentHost, presentList, presentObject, presentTopology } from './present.ts';
 import { type Call, dryRunOf, flag, type Json, limitOf } from './routes.ts';
 import { streamEvents, streamWatch } from './stream.ts';
 
@@ -23,11 +23,12 @@ export function keyOfCall(call: Call, info: KindInfo): ObjectKey {
   return { kind: info.kind, namespace, name: call.param('name') };
 }
 
-/** An object as the API gives it; a host with what its agent says now. */
-export const view = (deps: ApiDeps, object: StoredObject): Json =>
-  object.kind === 'Host'
-    ? presentHost(object, deps.agents.host(object.metadata.name), deps.membersOn(object.metadata.name))
-    : presentObject(object);
+/** An object as the API gives it; a host with what its agent says now, a topology with how old its health is now. */
+export function view(deps: ApiDeps, object: StoredObject): Json {
+  const { name } = object.metadata;
+  if (object.kind === 'Host') return presentHost(object, deps.agents.host(name), deps.membersOn(name));
+  return object.kind === 'Topology' ? presentTopology(object, deps.clock.now()) : presentObject(object);
+}
 
 /** A page of objects, or their changes as a stream. */
 export async function list(deps: ApiDeps, call: Call, info: KindInfo): Promise<unknown> {

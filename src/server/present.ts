@@ -1,7 +1,9 @@
 /** Objects on the wire: Kubernetes' shape, with nothing in it that is null. */
 
+import type { Millis } from '../base/units.ts';
 import type { HostReport, StoredEvent, StoredObject } from '../engine/ports.ts';
-import { API_VERSION } from '../model/index.ts';
+import { topologyStatus } from '../maintenance/index.ts';
+import { API_VERSION, type Topology } from '../model/index.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -100,5 +102,16 @@ export function presentHost(
       executables: facts.executables,
       members,
     },
+  };
+}
+
+/** A topology with its conditions at this moment: what was pushed gets old without anybody writing it. */
+export function presentTopology(object: StoredObject, now: Millis): Json {
+  const { name, generation, creationTimestamp: createdAt } = object.metadata;
+  const spec = object.spec as Topology['spec'];
+  const status = object.status as Topology['status'] | null;
+  return {
+    ...presentObject(object),
+    status: topologyStatus({ name, generation, createdAt, spec, status }, now),
   };
 }
