@@ -100,6 +100,25 @@ test('get -w prints what is there as a table, then a line for each change that s
 
 // ── describe and events ────────────────────────────────────────────────────────────────────────────────────────────
 
+test('C7.1 describe shows an override of maintenance windows, who asked for it, why, and how to end it', async () => {
+  await applied(`${ORDERS_YAML}  maintenance: { windows: [{ cron: '0 2 * * 6', duration: 2h }] }\n`);
+  await cli.api.clock.advance(5 * SECOND);
+  const asked = await cli.belay(['override-windows', 'orders', '--reason', 'CVE', '--no-wait', '-o', 'json']);
+  expect(asked.code).toBe(0);
+  const { name } = JSON.parse(asked.out).metadata;
+  await cli.api.clock.advance(5 * SECOND);
+  const { out } = await cli.belay(['describe', 'mongodb', 'orders']);
+  expect(out).toMatch(
+    new RegExp(
+      `\\nOverride {5}changes do not wait for maintenance windows until \\S+Z \\(the admin, ${name}\\): CVE\\n`,
+    ),
+  );
+  expect(out).toContain('belay override-windows orders --end');
+  expect(out).toContain('WindowsOverridden');
+  const none = await cli.belay(['override-windows', 'orders']);
+  expect([none.code, none.err]).toEqual([2, expect.stringContaining('--reason WHY')]);
+});
+
 test('describe of a degraded set: what is down, how many more may go, what you can do', async () => {
   await ready();
   cli.api.fleet.connect('db2', false);

@@ -1,5 +1,6 @@
 /** The verbs of operations (A13.1) and their options. */
 import type { Command } from 'commander';
+import { BelayError } from '../base/error.ts';
 import { collect, examples, flag, type MakeVerb, type Options, parseTimeout, text } from './verbKit.ts';
 import type { Wish } from './verbs/operations.ts';
 
@@ -75,13 +76,16 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
       'let changes go on outside the maintenance windows for a while',
       (o) => ({
         type: 'OverrideWindows',
-        reason: text(o, 'reason') ?? '',
+        reason: overrideReason(o),
+        ...(flag(o, 'end') ? { end: true } : {}),
         ...given('duration', text(o, 'for')),
       }),
     )
-      .requiredOption('--reason <why>', 'why they may not wait; it is kept with who asked')
-      .option('--for <duration>', 'how long (default: 2h)'),
+      .option('--reason <why>', 'why they may not wait; it is kept with who asked')
+      .option('--for <duration>', 'how long (default: 2h)')
+      .option('--end', 'let them wait for the windows again'),
     'belay override-windows orders --reason "CVE-2026-1234" --for 4h',
+    'belay override-windows orders --end',
   );
   operation(program, 'suspend <name>', 'stop all members and keep their data', () => ({ type: 'Suspend' }));
   operation(program, 'resume <name>', 'start a suspended database', () => ({ type: 'Resume' }));
@@ -89,6 +93,16 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
   operation(balancer, 'on <name>', 'let it move chunks', () => ({ type: 'StartBalancer' }));
   operation(balancer, 'off <name>', 'stop it', () => ({ type: 'StopBalancer' }));
   recordVerbs(program, verb);
+}
+
+/** Nobody has to say why changes wait again as the spec wants it. */
+function overrideReason(options: Options): string {
+  const reason = text(options, 'reason') ?? (flag(options, 'end') ? 'not needed any more' : undefined);
+  if (reason !== undefined) return reason;
+  throw new BelayError('Usage', 'override-windows needs a reason', {
+    retry: 'never',
+    fix: 'say why changes may not wait: --reason WHY; or --end, to let them wait again',
+  });
 }
 
 type MakeOperation = (

@@ -70,6 +70,13 @@ export interface StatusRow {
   readonly replicaSets?: readonly SetRow[];
   /** Of a sharded cluster. */
   readonly balancer?: string;
+  /** Changes go on outside the maintenance windows. */
+  readonly windowOverride?: {
+    readonly until: string;
+    readonly operation: string;
+    readonly reason?: string;
+    readonly requestedBy?: string;
+  };
 }
 
 /** An object's status, or an empty one. */

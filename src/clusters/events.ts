@@ -28,7 +28,7 @@ export function eventsFor(
   const space = after.conditions.find((c) => c.type === 'DiskSpace');
   if (space?.status === 'False' && before?.conditions.find((c) => c.type === 'DiskSpace')?.status !== 'False')
     events.push({ type: 'Warning', reason: 'DiskSpaceLow', message: space.message });
-  events.push(...memberEvents(before, after, ours));
+  events.push(...overrideEvents(before, after), ...memberEvents(before, after, ours));
   // What it amounts to comes last: events are read from above, causes before their sum.
   if (before?.phase !== after.phase && after.phase !== undefined) {
     const bad = after.phase === 'Degraded' || after.phase === 'Failed';
@@ -40,6 +40,19 @@ export function eventsFor(
     });
   }
   return events;
+}
+
+/** C7.1: changes go on outside the windows, who wanted that and why; and they do so no more. */
+function overrideEvents(before: MongoDBStatus | null, after: MongoDBStatus): readonly EventDraft[] {
+  const [was, is] = [before?.windowOverride, after.windowOverride];
+  if (is !== undefined && is.operation !== was?.operation) {
+    const who = is.requestedBy === undefined ? '' : `${is.requestedBy}: `;
+    const message = `changes do not wait for the maintenance windows until ${is.until} (${who}${is.reason ?? is.operation})`;
+    return [{ type: 'Normal', reason: 'WindowsOverridden', message }];
+  }
+  if (was === undefined || is !== undefined) return [];
+  const message = `changes wait for the maintenance windows again (${was.operation} is over)`;
+  return [{ type: 'Normal', reason: 'WindowsOverrideEnded', message }];
 }
 
 function readyAfter(before: MongoDBStatus, now: Millis): string {

@@ -41,3 +41,4 @@ export {
 export { causedByUs, knownStatus, type StatusInput, status } from './status.ts';
 export * from './topology.ts';
 export type * from './types.ts';
+export { activeOverride } from './windows.ts';

@@ -36,6 +36,7 @@ import {
 } from './topology.ts';
 import type { Desired, InMaintenance, MemberState, Observed, ReplicaSetState, State } from './types.ts';
 import { newestRunOf } from './versions.ts';
+import { activeOverride } from './windows.ts';
 
 export interface StatusInput {
   readonly observed: Observed;
@@ -97,7 +98,15 @@ export function status(input: StatusInput): MongoDBStatus {
     ...(balancer === null ? {} : { balancer: balancer === 'off' ? ('off' as const) : ('on' as const) }),
     endpoints: own.filter((v) => desired.sharded === null || isRouter(v.member)).flatMap((v) => endpoint(v)),
     ...(uri === null ? {} : { connectionString: uri }),
+    ...overrideStatus(input),
   };
+}
+
+function overrideStatus({ desired, state, now }: StatusInput): Pick<MongoDBStatus, 'windowOverride'> {
+  const override = activeOverride(desired, state, now);
+  return override === null
+    ? {}
+    : { windowOverride: { ...override, until: new Date(override.until).toISOString() } };
 }
 
 const fcvOf = (members: readonly MemberView[]): string | null =>

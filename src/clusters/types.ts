@@ -294,14 +294,22 @@ export interface State {
    * way until then (A13.3). Absent: none.
    */
   readonly retired?: readonly MemberState[];
-  /** C7.1: a person let voluntary disruption happen outside the windows until then; who and why is in the operation. */
-  readonly windowOverride?: { readonly until: Millis; readonly operation: string };
+  /** C7.1: a person let voluntary disruption happen outside the windows. Absent: nobody did, or it was ended. */
+  readonly windowOverride?: WindowOverride;
   /** The one operation that runs (A13.6); others wait in the order in which they were asked for. */
   readonly operation: RunningOperation | null;
   /** Operations that ended and whose documents do not say so yet. */
   readonly ended: readonly EndedOperation[];
   /** Keys owned by other parts (backup engine): kept through every save (A2.5). */
   readonly [foreign: string]: unknown;
+}
+
+/** Until when, by which operation, why and for whom; records of older versions do not say the last two. */
+export interface WindowOverride {
+  readonly until: Millis;
+  readonly operation: string;
+  readonly reason?: string;
+  readonly requestedBy?: string;
 }
 
 /** What is remembered from before the balancer was stopped until it is what it was again. */
@@ -326,6 +334,8 @@ export interface OperationRequest {
   readonly spec: OperationSpec;
   readonly createdAt: Millis;
   readonly cancelRequested: boolean;
+  /** Who asked for it, where its document says so. */
+  readonly requestedBy?: string;
 }
 
 /** What an operation will do, frozen when it began: later changes of documents do not turn it round (A13.7). */

@@ -1,8 +1,13 @@
 import { expect, test } from 'vitest';
+import type { MongoDBStatus } from '../model/index.ts';
+import { eventsFor } from './events.ts';
 import { desired } from './fixtures.ts';
 import { advance } from './learn.ts';
+import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
+import { status } from './status.ts';
+import type { State } from './types.ts';
 import { closedWindow, type DesiredWindow, windowAt } from './windows.ts';
 
 const HOUR = 3_600_000;
@@ -132,4 +137,56 @@ test('C7.1 a later override never takes back what an earlier one gave', () => {
   const second = advance(first, set.desired, set.reading(), wednesday + 1000);
   expect(second.windowOverride?.until).toBe(first.windowOverride?.until);
   expect(second.ended).toHaveLength(2);
+});
+
+test('C7.1 an override is shown with who, why and until when, begins and ends with an event, and can be ended before its time', () => {
+  const set = new Play(desired({ windows: [saturday] }));
+  const asked = (uid: string, more: object = {}) => ({
+    uid,
+    name: uid,
+    spec: {
+      type: 'OverrideWindows',
+      mongodbResourceRef: { name: 'orders' },
+      reason: 'CVE-2026-1',
+      duration: '2h',
+      ...more,
+    } as const,
+    createdAt: 0,
+    cancelRequested: false,
+    requestedBy: 'eve',
+  });
+  const told = (state: State, now: number, before: MongoDBStatus | null) => {
+    const o = set.reading();
+    const decided = plan(o, set.desired, state, now);
+    const is = status({ observed: o, desired: set.desired, state, plan: decided, now, warnings: [], before });
+    return { is, events: eventsFor(before, is, now).filter((e) => e.reason.startsWith('Windows')) };
+  };
+  const quiet = told(set.state, wednesday, null);
+  expect([quiet.is.windowOverride, quiet.events]).toEqual([undefined, []]);
+  set.requests = [asked('now')];
+  const begun = advance(set.state, set.desired, set.reading(), wednesday);
+  expect(begun.ended[0]).toMatchObject({ startedAt: wednesday, finishedAt: wednesday });
+  const { is, events } = told(begun, wednesday, quiet.is);
+  const until = '2026-11-25T14:00:00.000Z';
+  expect(is.windowOverride).toEqual({ until, operation: 'now', reason: 'CVE-2026-1', requestedBy: 'eve' });
+  expect(events).toEqual([
+    {
+      type: 'Normal',
+      reason: 'WindowsOverridden',
+      message: `changes do not wait for the maintenance windows until ${until} (eve: CVE-2026-1)`,
+    },
+  ]);
+  const same = told(begun, wednesday + HOUR, is);
+  expect([same.is.windowOverride, same.events]).toEqual([is.windowOverride, []]);
+  const over = {
+    type: 'Normal',
+    reason: 'WindowsOverrideEnded',
+    message: 'changes wait for the maintenance windows again (now is over)',
+  };
+  expect(told(begun, wednesday + 2 * HOUR, is)).toMatchObject({ events: [over] });
+  set.requests = [asked('now'), asked('enough', { end: true, reason: 'done' })];
+  const ended = advance(begun, set.desired, set.reading(), wednesday + HOUR);
+  expect(ended.ended.at(-1)?.message).toBe('changes wait for the windows again: done');
+  expect(told(ended, wednesday + HOUR, is)).toMatchObject({ events: [over] });
+  expect(closedWindow(set.desired, ended, wednesday + HOUR)).not.toBeNull();
 });

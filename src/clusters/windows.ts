@@ -1,7 +1,7 @@
 /** Maintenance windows (C7.1): when voluntary disruption may happen, and when it may next. */
 import { Cron } from 'croner';
 import type { Millis } from '../base/units.ts';
-import type { Desired, State } from './types.ts';
+import type { Desired, State, WindowOverride } from './types.ts';
 
 /** One window of the spec: it opens by a cron line in its zone and stays open for so long. */
 export interface DesiredWindow {
@@ -49,14 +49,22 @@ function cronOf({ cron, timeZone }: DesiredWindow): Cron {
   return made;
 }
 
+/** The override of a person that lets changes go on outside the windows now; null: none does. */
+export function activeOverride(
+  { windows }: Pick<Desired, 'windows'>,
+  { windowOverride }: Pick<State, 'windowOverride'>,
+  now: Millis,
+): WindowOverride | null {
+  return windows.length > 0 && windowOverride != null && now < windowOverride.until ? windowOverride : null;
+}
+
 /** Why a voluntary disruption has to wait now; null: it may go on. An override of a person opens for its time. */
 export function closedWindow(
   desired: Pick<Desired, 'windows'>,
   state: Pick<State, 'windowOverride'>,
   now: Millis,
 ): Extract<WindowState, { readonly kind: 'closed' }> | null {
-  const { windowOverride } = state;
-  if (windowOverride != null && now < windowOverride.until) return null;
+  if (activeOverride(desired, state, now) !== null) return null;
   const at = windowAt(desired.windows, now);
   return at.kind === 'closed' ? at : null;
 }

@@ -4,6 +4,7 @@
  */
 import { DAY, type Millis } from '../base/units.ts';
 import {
+  activeOverride,
   CERTIFICATE_RENEWAL,
   type Desired,
   everyMember,
@@ -134,6 +135,8 @@ export function basis(deps: ObserveDeps, cluster: Cluster): readonly unknown[] |
     ...asked,
     ...certificateBasis(deps, state),
     JSON.stringify([handOversOf(deps, cluster), maintenanceOf(deps, cluster)]),
+    // It ends by itself, and that is said.
+    activeOverride(cluster.desired, state, deps.clock.now()) !== null,
   );
   for (const user of deps.userIndex.of(object.metadata)) {
     const fingerprint = deps.userSecrets.known(user);

@@ -32,6 +32,7 @@ export function requestOf(operation: StoredObject): OperationRequest {
     spec: operation.spec as Operation['spec'],
     createdAt: Date.parse(creationTimestamp),
     cancelRequested: annotations[CANCEL_ANNOTATION] !== undefined || deletionTimestamp !== null,
+    ...askedBy(operation),
   };
 }
 

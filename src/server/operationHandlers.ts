@@ -81,10 +81,16 @@ export async function cancelOperation(deps: ApiDeps, call: Call): Promise<unknow
   return call.reply.status(202).send(object === null ? undefined : presentObject(object));
 }
 
-function endedAlready({ metadata, status }: StoredObject): BelayError {
+function endedAlready({ metadata, spec, status }: StoredObject): BelayError {
   const { state, message } = status as NonNullable<Operation['status']>;
   return new BelayError('Refused', `${metadata.name} has ended: ${state}${message ? `, ${message}` : ''}`, {
     retry: 'never',
-    fix: 'nothing is left to cancel; ask for another operation if something is to be done again',
+    fix: nextOf(spec as Operation['spec']),
   });
 }
+
+/** An override ends as an operation at once, and what it lets happen goes on. */
+const nextOf = (spec: Operation['spec']): string =>
+  spec.type === 'OverrideWindows' && spec.end !== true
+    ? `let changes wait for the windows again: belay override-windows ${spec.mongodbResourceRef.name} --end`
+    : 'nothing is left to cancel; ask for another operation if something is to be done again';

@@ -118,6 +118,41 @@ test('A13.1 L3 a plan of an operation says what holds the operation up, and what
   });
 });
 
+test('C7.1 who overrides windows, why and until when is on record and in the status, and it is ended by a verb of its own', async () => {
+  const windows = [{ cron: '0 2 * * 6', duration: '2h' }];
+  const { call, clock } = await running({ maintenance: { windows } });
+  const ask = (more: Json) =>
+    call('POST', OPERATIONS, {
+      as: 'operator',
+      body: {
+        spec: { type: 'OverrideWindows', mongodbResourceRef: { name: 'orders' }, reason: 'CVE', ...more },
+      },
+    });
+  expect(await ask({ end: true })).toMatchObject({ status: 409, body: { code: 'Refused' } });
+  const { name } = (await ask({ duration: '1h' })).body.metadata;
+  await clock.advance(5 * SECOND);
+  const { until, ...shown } = (await call('GET', ORDERS)).body.status.windowOverride;
+  expect(shown).toEqual({ operation: name, reason: 'CVE', requestedBy: 'the operator' });
+  const { body } = await call('GET', `${OPERATIONS}/${name}`);
+  expect(body).toMatchObject({ spec: { reason: 'CVE' }, status: { requestedBy: 'the operator' } });
+  expect(body.status.message).toBe(`changes do not wait for windows until ${until}: CVE`);
+  const cancelled = await call('POST', `${OPERATIONS}/${name}/cancel`, { as: 'operator' });
+  expect(cancelled.body.fix).toContain('belay override-windows orders --end');
+  expect((await ask({ end: true })).status).toBe(201);
+  await clock.advance(5 * SECOND);
+  expect((await call('GET', ORDERS)).body.status).not.toHaveProperty('windowOverride');
+  await ask({ duration: '1m' });
+  await clock.advance(5 * SECOND);
+  expect((await call('GET', ORDERS)).body.status).toHaveProperty('windowOverride');
+  // Its time passes at a cluster that is at rest.
+  await clock.advance(2 * 60 * SECOND);
+  expect((await call('GET', ORDERS)).body.status).not.toHaveProperty('windowOverride');
+  const events = (await call('GET', `${ORDERS}/events`)).body.items.map(
+    (e: { spec: { reason: string } }) => e.spec.reason,
+  );
+  expect(events).toEqual(expect.arrayContaining(['WindowsOverridden', 'WindowsOverrideEnded']));
+});
+
 test('A13.1 cancelled before it began nothing is done; cancelling what has ended is refused with how it ended', async () => {
   const { call, clock, fleet } = await running({ paused: false });
   await call('PATCH', ORDERS, {

@@ -101,8 +101,17 @@ function headLines(kind: string, object: ApiObject, status: StatusRow, now: numb
   lines.push(pair('Phase', `${status.phase ?? 'Pending'}${status.message ? `: ${status.message}` : ''}`));
   if (status.now !== undefined && status.now !== status.message) lines.push(pair('Now', status.now));
   if (status.connectionString) lines.push(pair('Connect', status.connectionString));
+  lines.push(...overrideLines(status));
   for (const warning of status.warnings ?? []) lines.push(pair('Warning', warning));
   return lines;
+}
+
+function overrideLines({ windowOverride }: StatusRow): readonly string[] {
+  if (windowOverride === undefined) return [];
+  const { until, operation, reason, requestedBy } = windowOverride;
+  const who = requestedBy === undefined ? operation : `${requestedBy}, ${operation}`;
+  const why = reason === undefined ? '' : `: ${reason}`;
+  return [pair('Override', `changes do not wait for maintenance windows until ${until} (${who})${why}`)];
 }
 
 function operationLines(object: ApiObject, status: StatusRow, now: number): readonly string[] {
@@ -270,6 +279,8 @@ function adviceLines(
     if (status.cancellable !== false && status.cancelRequested !== true)
       advice.push(`  stop it:   belay cancel ${name}`);
   }
+  if (status.windowOverride !== undefined)
+    advice.push(`  let changes wait for the windows again:   belay override-windows ${name} --end`);
   if (kind === 'MongoDB' && status.phase === 'Ready') advice.push(`  connect:   belay connect ${name}`);
   if (kind === 'MongoDB' && status.phase === 'Suspended')
     advice.push(`  bring it back:   belay resume ${name}`);

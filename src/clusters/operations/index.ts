@@ -17,7 +17,9 @@ import type {
   OperationRequest,
   RunningOperation,
   State,
+  WindowOverride,
 } from '../types.ts';
+import { activeOverride } from '../windows.ts';
 import { START_BALANCER, STOP_BALANCER } from './balancer.ts';
 import { busyText } from './busy.ts';
 import { FORCE_RECONFIG } from './forceReconfig.ts';
@@ -53,8 +55,12 @@ export const OPERATION_TYPES: readonly OperationType[] = [
 
 /** Why an operation can never be done as it is asked for, in one sentence; null when it can. */
 export function operationRefusal(scene: Omit<Scene, 'all'>, request: OperationRequest): string | null {
-  if (request.spec.type === 'OverrideWindows')
-    return scene.desired.windows.length === 0 ? 'the cluster has no maintenance windows' : null;
+  const { spec } = request;
+  if (spec.type === 'OverrideWindows') {
+    if (scene.desired.windows.length === 0) return 'the cluster has no maintenance windows';
+    const none = spec.end === true && activeOverride(scene.desired, scene.state, scene.now) === null;
+    return none ? 'no override is active: changes wait for the windows' : null;
+  }
   const rule = RULES[request.spec.type];
   if (rule === undefined) return 'is not part of this version of Belay';
   return rule.refuse({ ...scene, all: views(scene.state, scene.observed) }, request);
@@ -125,19 +131,35 @@ function leaveAll(state: State, observed: Observed, now: Millis): State {
 /** C7.1: what a person needs now waits neither for windows nor behind other operations. */
 function overrideWindows(state: State, observed: Observed, now: Millis): State {
   let next = state;
-  for (const { uid, name, spec } of observed.requests) {
+  for (const request of observed.requests) {
+    const { uid, spec } = request;
     if (spec.type !== 'OverrideWindows' || isEnded(next, uid)) continue;
-    const duration = parseDuration(spec.duration);
-    // A later one never takes back what an earlier one gave: that may be somebody else's.
-    const until = Math.max(next.windowOverride?.until ?? 0, now + (duration.ok ? duration.value : 0));
-    const message = `changes do not wait for windows until ${new Date(until).toISOString()}: ${spec.reason}`;
-    next = end(
-      { ...next, windowOverride: { until, operation: name } },
-      unbegun(uid, { state: 'Succeeded', message }, now),
-    );
+    const { windowOverride: before, ...rest } = next;
+    const override = spec.end === true ? null : longer(before, overrideOf(request, spec, now));
+    const told =
+      override === null
+        ? 'changes wait for the windows again'
+        : `changes do not wait for windows until ${new Date(override.until).toISOString()}`;
+    const how = { state: 'Succeeded', message: `${told}: ${spec.reason}` } as const;
+    const over = { ...unbegun(uid, how, now), startedAt: now };
+    next = end(override === null ? (rest as State) : { ...next, windowOverride: override }, over);
   }
   return next;
 }
+
+function overrideOf(
+  { name, requestedBy }: OperationRequest,
+  { duration, reason }: Extract<OperationSpec, { readonly type: 'OverrideWindows' }>,
+  now: Millis,
+): WindowOverride {
+  const lasts = parseDuration(duration);
+  const until = now + (lasts.ok ? lasts.value : 0);
+  return { until, operation: name, reason, ...(requestedBy === undefined ? {} : { requestedBy }) };
+}
+
+/** A later one never takes back what an earlier one gave: that may be somebody else's. */
+const longer = (before: WindowOverride | undefined, next: WindowOverride): WindowOverride =>
+  before != null && before.until >= next.until ? before : next;
 
 function cancelWaiting(state: State, observed: Observed, now: Millis): State {
   let next = state;

@@ -111,6 +111,15 @@ export const mongodbStatusSchema = z.strictObject({
   connectionString: z.string().optional().describe('Connection string without user and password.'),
   publicConnectionString: z.string().optional().describe('The same from outside.'),
   operation: z.string().optional().describe('Name of the operation that runs.'),
+  windowOverride: z
+    .strictObject({
+      until: timestampText().describe('When changes wait for the windows again.'),
+      operation: z.string().describe('Operation that asked for it.'),
+      reason: z.string().optional().describe('Why it was asked for.'),
+      requestedBy: z.string().optional().describe('Who asked for it.'),
+    })
+    .optional()
+    .describe('Somebody lets changes go on outside the maintenance windows; absent when nobody does.'),
   planned: z.array(z.string()).optional().describe('The next steps, in words.'),
 });
 export type MongoDBStatus = DeepReadonly<z.output<typeof mongodbStatusSchema>>;

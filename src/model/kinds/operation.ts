@@ -85,6 +85,7 @@ export const operationSpecSchema = z.discriminatedUnion('type', [
     duration: durationWithin(OVERRIDE)
       .default('2h')
       .describe('How long they may go on outside the windows, from 1m to 30d.'),
+    end: z.boolean().optional().describe('Ends what is active instead: changes wait for the windows again.'),
   }),
   z.strictObject({ type: z.literal('StartBalancer').describe(TYPE_TEXT), ...target }),
   z.strictObject({
