@@ -1,7 +1,7 @@
 import { err, ok, type Result } from '../../base/result.ts';
 import type { Decision, Placement } from '../decisions.ts';
-import { taskText } from '../maintained.ts';
 import { FIRST_PORT } from '../limits.ts';
+import { taskText } from '../maintained.ts';
 import { retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
 import type { MemberState, ObservedHost, Replacement } from '../types.ts';
