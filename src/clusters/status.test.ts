@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { DAY } from '../base/units.ts';
 import type { MongoDBStatus } from '../model/index.ts';
 import { eventsFor } from './events.ts';
-import { desired, host, running, seen } from './fixtures.ts';
+import { desired, host, observed, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
-import { startStep } from './state.ts';
+import { initialState, startStep, withMember } from './state.ts';
 import { causedByUs, status } from './status.ts';
 import type { Desired, Observed, State } from './types.ts';
 
@@ -142,6 +142,19 @@ test('A7.5 events: phases, primaries and members that went or came back, each on
     'Warning Degraded',
   ]);
   expect(reasons(bad, good)).toEqual(['Normal PrimaryElected', 'Normal MemberHealthy', 'Normal Ready']);
+});
+
+test('A6.5 that a member is being placed is told with the intent, until it is known where it is', () => {
+  const want = desired({}, 1);
+  const bare: State = { ...initialState(want), credentialsReady: true };
+  const seenBy = (record: State) => of(observed({ services: [] }), 0, { state: record, want }).members[0];
+  expect(seenBy({ ...bare, credentialsReady: false })).not.toHaveProperty('importSent');
+  expect(seenBy(bare)).toMatchObject({ stage: 'planned', importSent: true });
+  const placement = { host: 'db1', address: 'db1', port: 27_017, portFixed: false };
+  const sent = startStep(bare, { kind: 'import', member: 'orders-0', placement }, 'i1', 0);
+  expect(seenBy(sent)).toMatchObject({ stage: 'planned', importSent: true });
+  const there = withMember(bare, 'orders-0', { stage: 'imported', serviceId: 's-1', host: 'db1' });
+  expect(seenBy(there)).not.toHaveProperty('importSent');
 });
 
 test('L3 an event about a member names it once', () => {

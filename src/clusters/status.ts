@@ -411,6 +411,7 @@ function memberStatus(
     role: ROLES[member.role],
     ...(isRouter(member) ? {} : { replicaSet: member.replicaSet }),
     ...(member.serviceId === null ? {} : { serviceId: member.serviceId }),
+    ...(member.serviceId === null && isPlaced(member, state, plan) ? { importSent: true } : {}),
     ...(member.host === null ? {} : { hostName: member.host }),
     ...(member.address === null ? {} : { host: member.address }),
     ...(member.port === null ? {} : { port: member.port }),
@@ -435,6 +436,11 @@ function memberStatus(
       : {}),
   };
 }
+
+/** From the transaction of the intent on: admission must know of it before anything is there (A6.5). */
+const isPlaced = ({ name }: MemberState, state: State, plan: Plan): boolean =>
+  pendingOf(state, name)?.action === 'import' ||
+  plan.act?.steps.some((s) => (s.kind === 'import' || s.kind === 'adopt') && s.member === name) === true;
 
 /** It was given its vote, or is now, and no reading shows it: whoever asks what the set can spare must know (C5.3). */
 function getsVote(member: MemberState, plan: Plan): boolean {

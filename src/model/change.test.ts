@@ -72,6 +72,7 @@ test('A6.5 A6.7 a shard of which nothing was made can be taken back; one that wa
   const made = [
     status(planned, member(2, { ...unplaced, hostName: 'db1' })),
     status(planned, member(2, { ...unplaced, serviceId: 's-2' })),
+    status(planned, member(2, { ...unplaced, importSent: true })),
     status({ ...planned, stage: 'users' }, member(2, unplaced)),
     status({ ...planned, registered: true }, member(2, unplaced)),
   ];

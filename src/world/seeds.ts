@@ -185,4 +185,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'replicaSets',
     showed: 'a secondary was restarted by the first of many late readings, and had been elected since',
   },
+  {
+    seed: 640_291,
+    kind: 'sharded',
+    showed: 'a shard was taken back whose members were being placed while no control plane was there to tell',
+  },
 ];

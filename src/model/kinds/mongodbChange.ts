@@ -48,6 +48,9 @@ function checkShards(before: Loose, old: Loose, next: Loose, problems: Problem[]
   problems.push({ path: 'spec.shardCount', message });
 }
 
+/** What the status tells of a member as soon as anything of it may be on a host. */
+const PLACED = ['hostName', 'serviceId', 'importSent'];
+
 /** How many shards there are up to the last of which anything was made; null: the status does not tell. */
 function madeShards(before: Loose): number | null {
   const { members, replicaSets } = mapAt(before, 'status');
@@ -56,7 +59,7 @@ function madeShards(before: Loose): number | null {
     .filter((set) => set['stage'] !== 'planned' || set['registered'] === true)
     .map((set) => set['name']);
   const placed = (members as Loose[])
-    .filter((member) => member['hostName'] !== undefined || member['serviceId'] !== undefined)
+    .filter((member) => PLACED.some((field) => member[field] !== undefined))
     .map((member) => member['replicaSet']);
   const prefix = `${textAt(before, 'metadata', 'name')}-s`;
   const indexes = [...begun, ...placed]

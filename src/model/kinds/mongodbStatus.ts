@@ -48,6 +48,10 @@ export const memberStatusSchema = z.strictObject({
     .boolean()
     .optional()
     .describe('It is being given its vote: whether it has it is not known until it was seen.'),
+  importSent: z
+    .boolean()
+    .optional()
+    .describe('It is being placed: whether anything of it is on a host is not known until it was seen.'),
   priority: z.number().optional().describe('Priority it has in the set now.'),
   hidden: z.boolean().optional().describe('Whether it is hidden in the set now.'),
   tlsMode: z.string().optional().describe('TLS mode that runs.'),

@@ -1,12 +1,12 @@
 /**
  * A5.3: The config-server replica set is ready before any router is deployed; routers register new shards, each once.
  *
- * And A6.5: removing shards and changing topology type are refused.
+ * And A6.5: removing shards and changing topology type are refused, unless nothing of the shards runs yet.
  */
 import { MINUTE, type Millis } from '../../base/units.ts';
 import type { StoredObject } from '../../engine/ports.ts';
 import type { Checker } from '../stage.ts';
-import { clusterByUid, objectsOf, primaryOf, specOf, userSetOf } from '../truth.ts';
+import { clusterByUid, membersOf, objectsOf, primaryOf, specOf, userSetOf } from '../truth.ts';
 
 /** A reading and what is decided on it may be that old. */
 const KNOWN_AFTER: Millis = MINUTE;
@@ -27,7 +27,9 @@ export const sharding: Checker = ({ world }) => {
         const spec = specOf(object);
         const known = shapes.get(uid);
         const shards = spec.type === 'ShardedCluster' ? spec.shardCount : 0;
-        if (known !== undefined && (known.type !== spec.type || shards < known.shards))
+        const isMade = (index: number): boolean => membersOf(world, `${uid}/${name}-s${index}`).length > 0;
+        const lost = Array.from({ length: known?.shards ?? 0 }, (_, index) => index).slice(shards);
+        if (known !== undefined && (known.type !== spec.type || lost.some(isMade)))
           world.narrator.fail('A6.5', `${name} was ${known.type} of ${known.shards} shards, now ${shards}`);
         shapes.set(uid, { type: spec.type, shards });
         look(object);
