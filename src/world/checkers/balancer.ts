@@ -35,6 +35,8 @@ interface Wanted {
   on: boolean | null;
   /** What the AutoMerger ought to be where the balancer is on; null: nobody can say. */
   autoMerge: boolean | null;
+  /** The last rest was begun by one stop that was answered: what was before is known for certain. */
+  sure: boolean;
   /** It rests because of us since then; null: it does not. */
   restsSince: Millis | null;
   /** When a person last switched it by hand, and what is wanted since. */
@@ -47,6 +49,7 @@ interface Wanted {
 const untouched = (): Wanted => ({
   on: true,
   autoMerge: true,
+  sure: true,
   restsSince: null,
   handAt: Number.NEGATIVE_INFINITY,
   byHand: null,
@@ -84,12 +87,15 @@ export const balancer: Checker = (stage) => {
       if (state === undefined || record == null) return;
       listen();
       const wanted = of(state.uid);
-      if (record.balancer == null) wanted.restsSince = null;
-      else if (wanted.restsSince === null) {
+      if (record.balancer == null) {
+        if (!wanted.sure) wanted.autoMerge = null;
+        wanted.restsSince = null;
+      } else if (wanted.restsSince === null) {
         wanted.restsSince = world.timeline.now;
         const fresh = world.timeline.now - wanted.handAt < READING;
-        if (fresh && losesAnswers(stage)) [wanted.on, wanted.autoMerge] = [null, null];
+        if (fresh && losesAnswers(stage)) wanted.on = null;
       }
+      wanted.sure = record.balancer == null || (record.balancer.confirmed && record.balancer.again !== true);
     },
     second: listen,
     deed: (machine, deed) => {
@@ -161,14 +167,14 @@ function shardedConfig(world: World, object: StoredObject): Mongod | null {
 
 function judge(world: World, object: StoredObject, wanted: Wanted): void {
   const config = shardedConfig(world, object);
-  if (config === null || wanted.on === null || statusOf(object)?.phase !== 'Ready') return;
+  if (config === null || statusOf(object)?.phase !== 'Ready') return;
   const { balancerOn, autoMerge } = config.data;
   const say = (what: string, is: boolean): void =>
     world.narrator.fail(
       'S14',
       `the ${what} of ${object.metadata.name} is ${is ? 'on' : 'off'} and was ${is ? 'off' : 'on'}`,
     );
-  if (balancerOn !== wanted.on) say('balancer', balancerOn);
+  if (wanted.on !== null && balancerOn !== wanted.on) say('balancer', balancerOn);
   else if (balancerOn && wanted.autoMerge !== null && autoMerge !== wanted.autoMerge)
     say('AutoMerger', autoMerge);
 }

@@ -66,6 +66,23 @@ export const SHARDED_MUTANTS: readonly Mutant[] = [
     make: () => bringsBack(true),
   },
   {
+    name: 'auto-merger-comes-along',
+    bug: 'the AutoMerger goes on with the balancer though a person had switched that alone off',
+    caughtBy: ['S14'],
+    budget: 5,
+    from: 641_215,
+    kind: 'sharded',
+    make: () =>
+      brain((provider) => {
+        const { perform } = provider;
+        provider.perform = (step, subject, context) => {
+          if (step.kind !== 'startBalancer') return perform(step, subject, context);
+          const { autoMerge: _, ...along } = step;
+          return perform(along, subject, context);
+        };
+      }),
+  },
+  {
     name: 'balancer-forgotten',
     bug: 'a control plane that takes over does not know that the balancer was stopped',
     caughtBy: ['S14'],
