@@ -1,7 +1,14 @@
 import { formatDuration } from '../../base/units.ts';
 import type { Decision, Reason, Step } from '../decisions.ts';
 import type { ProcessFacts } from '../facts.ts';
-import { initiated, isNewcomer, isUnanswered, type MemberView, primaryOf } from '../interpret.ts';
+import {
+  initiated,
+  isHealthy,
+  isNewcomer,
+  isUnanswered,
+  type MemberView,
+  primaryOf,
+} from '../interpret.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
@@ -164,7 +171,7 @@ export const planFirstPublish: Planner = (scene) => {
   );
   const todo = [...first, ...stale];
   if (todo.length === 0 || !wantsRuntime(scene)) return null;
-  const held = todo.map((m) => backingOff(scene, 'publish', m.name));
+  const held = todo.map((m) => servesAlone(scene, m) ?? backingOff(scene, 'publish', m.name));
   const ready = todo.filter((_, i) => held[i] === null);
   const steps = ready.map(
     (m): Step => ({ kind: 'publish', member: m.name, configVersion: scene.state.configVersion }),
@@ -172,6 +179,15 @@ export const planFirstPublish: Planner = (scene) => {
   const go = steps.length > 0 ? act(reasonFor(scene, ready), steps, names(ready)) : null;
   return verdict([go, ...held], false);
 };
+
+/** S1: it took a configuration whose answer was lost, and serves; another one restarts it, which waits for a second router. */
+function servesAlone(scene: Scene, { name }: MemberState): Decision | null {
+  const serving = scene.all.filter((v) => v.member.role === 'router' && isHealthy(v, scene.all));
+  const others = scene.all.some((v) => v.member.role === 'router' && v.member.name !== name);
+  if (!others || serving.length !== 1 || serving[0]?.member.name !== name) return null;
+  const detail = `${name} is the only router that serves: it is given its configuration when another one does`;
+  return wait('WaitingForRouter', soon(scene), detail, name);
+}
 
 const newcomers = (scene: Scene): readonly MemberState[] =>
   scene.all

@@ -411,8 +411,10 @@ export const planRetirement: Planner = (scene) => {
   const left = retired
     .filter((m) => scene.observed.hosts.some((h) => h.name === m.host && h.connected))
     .filter((m) => !isBeingReplaced(scene.state, m));
+  // Whose runtime is gone is done with first: another may have to wait until that one counts no more.
   const decisions = [...leaving, ...left]
     .filter((m) => pendingOf(scene.state, m.name) === null && isOut(scene, m))
+    .sort((a, b) => Number(a.serviceId !== null) - Number(b.serviceId !== null))
     .flatMap((member) => takeDown(scene, member, left.includes(member) ? 'Replacing' : 'ScaleDown'));
   return verdict(decisions, false);
 };

@@ -206,8 +206,8 @@ function continueWith(
   }
   // Another certificate is no cure for one that comes back; only for one that does not.
   const cure = need !== 'certificate' || isDown(view);
-  // A8.2: one that is coming back gets its binary when its group's turn has come; one that does not may need it for that.
-  const early = need === 'upgrade' && !isDown(view) && hasOlderBefore(scene, member);
+  // A8.2: it gets its binary when its group's turn has come, but for one that does not come up with what is taken back.
+  const early = need === 'upgrade' && hasOlderBefore(scene, member) && !isTakenBack(scene, view);
   if (early)
     return [
       lacksSnapshot(scene.state, member)
@@ -233,6 +233,12 @@ function hasOlderBefore({ desired, state }: Scene, member: MemberState): boolean
       m.deployedVersion !== desired.version,
   );
 }
+
+/** Its binary is newer than the wanted one, and what keeps it down is not its configuration. */
+const isTakenBack = ({ desired }: Scene, view: MemberView): boolean =>
+  isDown(view) &&
+  view.facts?.configError === null &&
+  desired.version.localeCompare(view.member.deployedVersion ?? '', 'en', { numeric: true }) < 0;
 
 /** What a member under way still lacks before the next may be touched. */
 function settling(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision {

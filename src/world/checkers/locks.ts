@@ -112,6 +112,8 @@ export const locks: Checker = (stage) => {
     const { entry } = lock;
     // The engine forces only what a person asked to be down.
     if (entry.mode === 'force' && !isHold(entry)) return;
+    // Who took a vote a moment ago took it from a set that had one more as far as anybody could know.
+    if (world.timeline.now - stage.storm.votesChangedAt < KNOWN_AFTER) return;
     for (const part of partsOf(world, lock)) {
       if (stopIsAskedFor(stage, part) || !isInUse(world, part)) continue;
       const set = setNow(world, part);
