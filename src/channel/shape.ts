@@ -18,6 +18,10 @@ export const text: Shape = (value, path) => {
 export const number: Shape = (value, path) => {
   if (typeof value !== 'number' || !Number.isFinite(value)) misfit(path, 'a number');
 };
+/** One that a process can listen on. */
+export const port: Shape = (value, path) => {
+  if (!Number.isInteger(value) || (value as number) < 1 || (value as number) > 65_535) misfit(path, 'a port');
+};
 export const truth: Shape = (value, path) => {
   if (typeof value !== 'boolean') misfit(path, 'true or false');
 };

@@ -26,6 +26,8 @@ export const SPACE_WARNING = 0.1;
 export const SECOND_LOOK: Millis = 1 * SECOND;
 /** MongoDB's default port; the first the platform tries. */
 export const FIRST_PORT = 27017;
+/** The last that there is. */
+export const LAST_PORT = 65_535;
 /** Drivers' default `heartbeatFrequencyMS`: how often they look for a member that was away. */
 export const CLIENTS_LOOK: Millis = 10 * SECOND;
 /** How long an election after a hand-over of ours may take before a set without a primary is called degraded. */

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import type { RouterFacts } from './facts.ts';
+import type { MemberFacts, RouterFacts } from './facts.ts';
 import { host, observed, sharded } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { type Foreseen, foresee } from './preview.ts';
 import { applyOutcome, initialState, memberOf, startStep, withMember } from './state.ts';
 import { connectionString, initialConfig } from './topology.ts';
-import type { Desired, Observed } from './types.ts';
+import type { Desired, MemberState, Observed, State } from './types.ts';
 import { firstVersion } from './versions.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
@@ -274,6 +274,16 @@ test('A8.2 S7 a member whose data a newer binary has run on begins with no older
   expect(firstVersion(want, state, { ...shard, newestRun: '8.0' })).toBe('8.0.32-14');
   const config = state.members.find((m) => m.name === 'events-cfg-0');
   expect(firstVersion(want, state, config ?? shard)).toBe('8.0.32-14');
+  // Config servers that leave get no other binary, and nobody waits for them.
+  const members = state.members.map(
+    (m): MemberState =>
+      m.role !== 'configServer'
+        ? m
+        : m === config
+          ? { ...m, deployedVersion: want.version }
+          : { ...m, stage: 'removing' },
+  );
+  expect(firstVersion(want, { ...state, members }, shard)).toBe('8.0.32-14');
 });
 
 test('A13.3 A13.7 a router is replaced like any member: the new one serves before the old one goes, also when its host is gone', () => {
@@ -332,4 +342,68 @@ test('A13.3 L1 a router on its way to a place that is given a configuration mean
   const refused = { kind: 'failed', code: 'X', message: 'no', retry: 'later' } as const;
   const after = applyOutcome(changing, given, 's1', refused, 1);
   expect(after.members.find((m) => m.name === 'events-mongos-1')?.stage).toBe('healthy');
+});
+
+/** The member is down by its own process; `change` says what its agent tells besides. */
+function withDown(o: Observed, name: string, change: Partial<MemberFacts> = {}): Observed {
+  const process = {
+    kind: 'exited',
+    since: 0,
+    exitCode: 1,
+    signal: null,
+    failures: 3,
+    nextStartAt: 9,
+    message: '',
+  } as const;
+  const members = o.members.map((m) =>
+    m.name === name && m.facts !== null
+      ? { ...m, facts: { ...m.facts, process, database: null, ...change } }
+      : m,
+  );
+  return { ...o, members };
+}
+
+test('A8.2 STK-04 who is down takes another binary before its turn only where that is taken back, and not for a configuration that is refused', () => {
+  const running = created(sharded({ version: '8.0.29-13' }));
+  const upgrades = (name: string, to: string, change: Partial<MemberFacts> = {}): readonly string[] => {
+    const want = { ...sharded({ version: to }), generation: 2 };
+    const state = withMember(running.state, name, { stage: 'reloading' });
+    const seen = withDown(running.observed, name, change);
+    const { act } = plan(seen, want, advance(state, want, seen, 1_000_000), 1_000_000);
+    return (act?.steps ?? []).filter((s) => s.kind === 'upgrade').map((s) => s.member);
+  };
+  for (const name of ['events-mongos-0', 'events-s1-0']) {
+    expect(upgrades(name, '8.0.32-14'), name).toEqual([]);
+    expect(upgrades(name, '8.0.29-13'), name).toEqual([]);
+    expect(upgrades(name, '8.0.12-4'), name).toEqual([name]);
+    expect(upgrades(name, '8.0.12-4', { configError: 'unrecognised option' }), name).toEqual([]);
+  }
+  // Nobody comes before config servers.
+  expect(upgrades('events-cfg-1', '8.0.32-14')).toEqual(['events-cfg-1']);
+});
+
+test('S1 A6.5 the only router that serves is given its first configuration again when another one serves', () => {
+  const { state: made, observed: now } = created(sharded());
+  // Its answer was lost: nobody remembers that it has one.
+  const lost = (s: State, name: string): State => withMember(s, name, { stage: 'deployed', activated: null });
+  const state = lost(lost(made, 'events-mongos-0'), 'events-mongos-1');
+  const published = (seen: Observed) =>
+    (plan(seen, sharded(), state, 1_000_000).act?.steps ?? []).map(
+      (s) => `${s.kind} ${'member' in s ? s.member : ''}`,
+    );
+  expect(published(withDown(now, 'events-mongos-0'))).toEqual(['publish events-mongos-0']);
+  expect(published(now)).toEqual(['publish events-mongos-0', 'publish events-mongos-1']);
+  const { waits } = plan(withDown(now, 'events-mongos-0'), sharded(), state, 1_000_000);
+  expect(waits).toContainEqual(
+    expect.objectContaining({ on: 'WaitingForRouter', member: 'events-mongos-1' }),
+  );
+});
+
+test('A6.7 L1 whose runtime is gone is done with before the next has to leave', () => {
+  const { state: made, observed: now } = created(sharded({}, { routers: 3 }));
+  const leaving = (s: State, name: string, change: Partial<MemberState> = {}): State =>
+    withMember(s, name, { stage: 'removing', ...change });
+  const state = leaving(leaving(made, 'events-mongos-1'), 'events-mongos-2', { serviceId: null });
+  const { act } = plan(now, sharded({}, { routers: 1 }), state, 1_000_000);
+  expect(act?.steps).toEqual([{ kind: 'deleteVolume', member: 'events-mongos-2' }]);
 });

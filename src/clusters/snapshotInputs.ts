@@ -120,7 +120,10 @@ export const goalHash = (goal: Goal, role: MemberRole): string =>
 export function configServerList(state: Pick<State, 'members'>): string | null {
   const servers = stayingMembers(state).filter((m) => m.role === 'configServer');
   const settled = servers.filter(
-    (m) => m.replacement !== undefined || (m.stage !== 'planned' && m.stage !== 'syncing'),
+    (m) =>
+      m.replacement !== undefined ||
+      // One whose runtime is made anew beside its volume is a member all the while.
+      ((m.stage !== 'planned' || m.volumeId !== null) && m.stage !== 'syncing'),
   );
   const hosts = settled.map(memberHost).filter((h) => h !== null);
   const name = servers[0]?.replicaSet;

@@ -37,12 +37,16 @@ export function newestRunOf({ member, facts, database }: MemberView): string | n
 export const tellsItsRuns = ({ facts }: MemberView): boolean => typeof facts?.newestRun === 'string';
 
 /**
- * The binary a member begins with: that of config servers that have not got the wanted one yet, so that no shard or router is
+ * The binary a member begins with: that of config servers that stay and have not got the wanted one yet, so that no shard or router is
  * ahead of them (A8.2); it gets the wanted one in its turn. Never one that is older than what has run on its data (S7).
  */
 export function firstVersion({ version }: Desired, state: State, member: MemberState): string {
   const late = state.members.find(
-    (m) => m.role === 'configServer' && m.deployedVersion !== null && m.deployedVersion !== version,
+    (m) =>
+      m.role === 'configServer' &&
+      m.stage !== 'removing' &&
+      m.deployedVersion !== null &&
+      m.deployedVersion !== version,
   );
   const older = member.role === 'configServer' ? null : (late?.deployedVersion ?? null);
   const { newestRun } = member;

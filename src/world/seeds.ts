@@ -190,4 +190,39 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a shard was taken back whose members were being placed while no control plane was there to tell',
   },
+  {
+    seed: 603_700,
+    kind: 'sharded',
+    showed: 'a router that did not come up with its configuration got a binary before the config servers',
+  },
+  {
+    seed: 605_078,
+    kind: 'sharded',
+    showed: 'a router that was down for its configuration got the older binary before the config servers',
+  },
+  {
+    seed: 606_003,
+    kind: 'sharded',
+    showed: 'a grant was judged by a vote that somebody had just taken away',
+  },
+  {
+    seed: 609_213,
+    kind: 'sharded',
+    showed: 'the only router that served was restarted for its first configuration, whose answer was lost',
+  },
+  {
+    seed: 609_319,
+    kind: 'sharded',
+    showed: 'a router waited to leave until one counted no more whose runtime was gone',
+  },
+  {
+    seed: 615_031,
+    kind: 'sharded',
+    showed: 'routers were given no config server while the runtime of the only one was made anew',
+  },
+  {
+    seed: 620_800,
+    kind: 'sharded',
+    showed: 'routers began with the binary of a config server that was on its way out, and could not start',
+  },
 ];

@@ -479,6 +479,9 @@ test('A6.2 A13.3 routers hear of a config server that takes another’s place on
   );
   const before = 'orders/db1:27017,db2:27017,db3:27017';
   expect(lists).toEqual([before, before, before]);
+  // Nor of one whose runtime is made anew: it is a member all the while.
+  const anew = members.map((m) => (m === old ? { ...m, stage: 'planned' as const, serviceId: null } : m));
+  expect(configServerList({ members: anew })).toBe(before);
   const without = members.filter((m) => m !== old);
   const after = (['syncing', 'active'] as const).map((stage) =>
     configServerList({ members: [...without, { ...first, ...at, stage, replacement }] }),

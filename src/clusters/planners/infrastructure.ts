@@ -1,14 +1,7 @@
 import { formatDuration } from '../../base/units.ts';
 import type { Decision, Reason, Step } from '../decisions.ts';
 import type { ProcessFacts } from '../facts.ts';
-import {
-  initiated,
-  isHealthy,
-  isNewcomer,
-  isUnanswered,
-  type MemberView,
-  primaryOf,
-} from '../interpret.ts';
+import { initiated, isHealthy, isNewcomer, isUnanswered, type MemberView, primaryOf } from '../interpret.ts';
 import { goalHash } from '../snapshotInputs.ts';
 import { pendingOf, retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';

@@ -1,6 +1,6 @@
 import { err, ok, type Result } from '../../base/result.ts';
 import type { Decision, Placement } from '../decisions.ts';
-import { FIRST_PORT } from '../limits.ts';
+import { FIRST_PORT, LAST_PORT } from '../limits.ts';
 import { taskText } from '../maintained.ts';
 import { retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
@@ -101,7 +101,8 @@ function chooseHost(
     const [detail, fix] = nowhere(scene, own, wish);
     return err(blocked('NoHosts', 'spec', detail, fix));
   }
-  const connected = allowed.filter((h) => h.connected);
+  // A host that somebody works on is about to be back, though nobody reports it meanwhile: it is waited for below.
+  const connected = allowed.filter((h) => h.connected || h.maintenance !== undefined);
   if (connected.length === 0) {
     return err(
       wait(
@@ -229,30 +230,41 @@ function choosePort(
 ): Result<number, Decision> {
   const own = [...lost, ...used.filter((u) => u.host === host.name).map((u) => u.port)];
   const taken = new Map(host.portsTaken.map((p) => [p.port, p.by]));
-  if (scene.desired.port !== null) {
-    // Members of ours come and go: the first that none of them has, not the one after their number.
-    const port = firstFree(scene.desired.port, new Map(), own);
-    const by = taken.get(port);
-    if (by === undefined) return ok(port);
-    const free = firstFree(scene.desired.port, taken, own);
-    return err(
-      blocked(
-        'PortTaken',
-        'spec',
-        `port ${port} on host ${host.name} is taken by ${by}`,
-        `set spec.port to a free one, ${free} for example, or leave it out`,
-      ),
-    );
+  if (scene.desired.port === null) {
+    const from = host.firstPort ?? FIRST_PORT;
+    const free = firstFree(from, taken, own);
+    const fix = `set spec.firstPort of host ${host.name} lower, or name more hosts`;
+    return free === null ? err(noPortLeft(host, from, fix)) : ok(free);
   }
-  return ok(firstFree(host.firstPort ?? FIRST_PORT, taken, own));
+  // Members of ours come and go: the first that none of them has, not the one after their number.
+  const port = firstFree(scene.desired.port, new Map(), own);
+  if (port === null)
+    return err(
+      noPortLeft(host, scene.desired.port, 'set spec.port lower, or leave it out, or name more hosts'),
+    );
+  const by = taken.get(port);
+  if (by === undefined) return ok(port);
+  const free = firstFree(scene.desired.port, taken, own);
+  const example = free === null ? '' : `, ${free} for example`;
+  return err(
+    blocked(
+      'PortTaken',
+      'spec',
+      `port ${port} on host ${host.name} is taken by ${by}`,
+      `set spec.port to a free one${example}, or leave it out`,
+    ),
+  );
 }
+
+const noPortLeft = (host: ObservedHost, from: number, fix: string): Decision =>
+  blocked('PortTaken', 'spec', `no port from ${from} to ${LAST_PORT} is left on host ${host.name}`, fix);
 
 function firstFree(
   from: number,
   taken: ReadonlyMap<number, string>,
   own: readonly (number | null)[],
-): number {
+): number | null {
   let port = from;
   while (taken.has(port) || own.includes(port)) port++;
-  return port;
+  return port <= LAST_PORT ? port : null;
 }

@@ -158,3 +158,33 @@ test('A4.8 A14.2 a port that somebody took while nothing ran there is chosen ane
   const known = before.replicaSets.map((r) => ({ ...r, stage: 'ready' as const }));
   expect(placesIn({ ...before, replicaSets: known })).toEqual(['db1:27018', 'db2:27018']);
 });
+
+test('A4.3 no port above the last one is given: the block says which host has none left, and what to do', () => {
+  const hosts = [host('db1', { address: 'localhost' })];
+  const last = decided({ hosts }, desired({ port: 65_534 }, 2));
+  const placements = (last.act?.steps ?? []).flatMap((s) => (s.kind === 'import' ? [s.placement.port] : []));
+  expect(placements).toEqual([65_534, 65_535]);
+  const beyond = decided({ hosts }, desired({ port: 65_535 }, 2)).blocks;
+  expect(beyond).toMatchObject(
+    [{ by: 'PortTaken', detail: 'no port from 65535 to 65535 is left on host db1', fix: /lower/ }].map(
+      (block) => ({ ...block, fix: expect.stringMatching(block.fix) }),
+    ),
+  );
+  const first = hosts.map((h) => ({ ...h, firstPort: 65_535 }));
+  const { blocks } = decided({ hosts: first }, desired({ port: null }, 2));
+  expect(blocks).toMatchObject([
+    { by: 'PortTaken', fix: expect.stringContaining('spec.firstPort of host db1') },
+  ]);
+});
+
+test('C6.4 A14.3 a host that somebody works on is waited for also while its agent is away', () => {
+  const held = { task: 'reboot', owner: 'eve', until: null };
+  const away = [host('db1'), host('db2', { connected: false, maintenance: held })];
+  const { act, waits } = decided({ hosts: away });
+  expect(act).toBeNull();
+  expect(waits[0]).toMatchObject({
+    on: 'MaintenanceGrant',
+    member: 'orders-1',
+    detail: expect.stringContaining('db2'),
+  });
+});
