@@ -28,7 +28,9 @@ test('get in every form', async () => {
     'NAME    TYPE        VERSION    MEMBERS  PHASE  AGE\norders  ReplicaSet  8.0.32-14  3/3      Ready  10 s\n',
   );
   const wide = await cli.belay(['get', 'mdb', 'orders', '-o', 'wide']);
-  expect(wide.out).toMatch(/READY {2}PRIMARY {3}LAG {2}NOW {2}AGE\n.*True {3}orders-0 {2}0 s {2}– {4}10 s\n/);
+  expect(wide.out).toMatch(
+    /READY {2}PRIMARY {3}LAG {2}SHARDS .*NOW {2}AGE\n.*True {3}orders-0 {2}0 s {2}–( +–){4} {4}10 s\n/,
+  );
   expect((await cli.belay(['get', 'mongodb/orders', '-o', 'name'])).out).toBe('mongodb/orders\n');
   expect(JSON.parse((await cli.belay(['get', 'mongodb', 'orders', '-o', 'json'])).out)).toMatchObject({
     kind: 'MongoDB',

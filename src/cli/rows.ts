@@ -70,6 +70,8 @@ export interface StatusRow {
   readonly replicaSets?: readonly SetRow[];
   /** Of a sharded cluster. */
   readonly balancer?: string;
+  /** What the balancer was before Belay began to hold it off. */
+  readonly balancerBefore?: string;
   /** Changes go on outside the maintenance windows. */
   readonly windowOverride?: {
     readonly until: string;
@@ -118,6 +120,37 @@ interface TaskStatus {
 const actionsOf = (o: ApiObject) => (o.status as TaskStatus | undefined)?.actions ?? [];
 const heldOf = (o: ApiObject) => actionsOf(o).filter((a) => a.state !== 'pending');
 
+const isSharded = (o: ApiObject): boolean => o.spec['type'] === 'ShardedCluster';
+const count = (o: ApiObject, field: string): string => dash(o.spec[field]);
+
+/** Shards that a router has added, of those there should be. */
+const shards = (o: ApiObject): string => {
+  const registered = (statusOf(o).replicaSets ?? []).filter((s) => s.registered === true).length;
+  return isSharded(o) ? `${registered}/${count(o, 'shardCount')}` : '–';
+};
+/** Routers that reach the config servers, of those there should be. */
+const routers = (o: ApiObject): string => {
+  const well = (statusOf(o).members ?? []).filter((m) => m.role === 'router' && m.health === 'healthy');
+  return isSharded(o) ? `${well.length}/${count(o, 'mongosCount')}` : '–';
+};
+/** Off because of us is no wish of anybody. */
+const balancer = (o: ApiObject): string => {
+  const { balancer: is, balancerBefore } = statusOf(o);
+  return is === 'off' && balancerBefore === 'on' ? 'off (Belay)' : dash(is);
+};
+/** Healthy voters of each set, by its name without that of the cluster. */
+const sets = (o: ApiObject): string =>
+  !isSharded(o)
+    ? '–'
+    : dash(
+        (statusOf(o).replicaSets ?? [])
+          .map((s) => {
+            const short = s.name.replace(`${o.metadata.name}-`, '');
+            return `${short} ${s.healthyVoters ?? 0}/${s.voters ?? 0}`;
+          })
+          .join(', '),
+      );
+
 const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
   MongoDB: [
     name,
@@ -132,6 +165,10 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     { title: 'READY', wide: true, value: (o) => condition(o, 'Ready') },
     { title: 'PRIMARY', wide: true, value: (o) => dash(statusOf(o).primary) },
     { title: 'LAG', wide: true, value: worstLag },
+    { title: 'SHARDS', wide: true, value: shards },
+    { title: 'ROUTERS', wide: true, value: routers },
+    { title: 'BALANCER', wide: true, value: balancer },
+    { title: 'SETS', wide: true, value: sets },
     {
       title: 'NOW',
       wide: true,

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ApiObject } from './client.ts';
 import { progressLines } from './progress.ts';
+import { rowsOf } from './rows.ts';
 import { describeText } from './verbs/describe.ts';
 
 const member = (name: string, role: string, more: Record<string, unknown> = {}) => ({
@@ -71,6 +72,38 @@ test('A7.4 describe shows the sets of a sharded cluster, its routers and its bal
   expect(at).toContain('  events-s1  shard  not registered  no primary  0 of 3 voters, majority 2');
   expect(at).toContain('Routers  1 of 2 reach the config servers');
   expect(at).toContain('Balancer  off');
+});
+
+const withStatus = (status: Record<string, unknown>, spec: Record<string, unknown> = {}): ApiObject => ({
+  ...cluster,
+  spec: { ...cluster.spec, shardCount: 2, mongosCount: 2, ...spec },
+  status: { ...(cluster.status as object), ...status },
+});
+
+test('A7.4 S14 describe says that Belay holds the balancer off, and what it was before', async () => {
+  const line = async (balancerBefore?: string): Promise<string | undefined> =>
+    (await describeText('MongoDB', withStatus({ balancerBefore }), [], 0))
+      .split('\n')
+      .find((text) => text.startsWith('Balancer'));
+  expect(await line('on')).toMatch(/off: Belay holds it off while .*; it was on before and is again then$/);
+  expect(await line('off')).toMatch(/off: Belay holds it off while .*; it was off before and stays so$/);
+  expect(await line()).toMatch(/^Balancer +off$/);
+});
+
+test('A7.4 the wide list shows the shards, routers, balancer and sets of a sharded cluster, and nothing of them elsewhere', () => {
+  const shown = (object: ApiObject): unknown => {
+    const { headings, rows } = rowsOf('MongoDB', [object], true, false, 0);
+    const at = headings.indexOf('SHARDS');
+    expect(headings.slice(at, at + 4)).toEqual(['SHARDS', 'ROUTERS', 'BALANCER', 'SETS']);
+    return rows[0]?.slice(at, at + 4);
+  };
+  const sets = 'cfg 3/3, s0 2/3, s1 0/3';
+  expect(shown(withStatus({}))).toEqual(['1/2', '1/2', 'off', sets]);
+  expect(shown(withStatus({ balancerBefore: 'on' }))).toEqual(['1/2', '1/2', 'off (Belay)', sets]);
+  expect(shown(withStatus({ balancerBefore: 'off' }))).toEqual(['1/2', '1/2', 'off', sets]);
+  expect(shown(withStatus({ balancer: 'on', balancerBefore: 'on' }))).toEqual(['1/2', '1/2', 'on', sets]);
+  expect(shown(withStatus({}, { type: 'ReplicaSet' }))?.[0 as never]).toBe('–');
+  expect(rowsOf('MongoDB', [cluster], false, false, 0).headings).not.toContain('SHARDS');
 });
 
 test('A7.4 progress names each set of a sharded cluster and whether it is a shard yet', () => {

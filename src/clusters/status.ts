@@ -96,6 +96,7 @@ export function status(input: StatusInput): MongoDBStatus {
     members: all.map((v) => memberStatus(v, all, input)),
     replicaSets: state.replicaSets.map((r) => replicaSetStatus(r, all)),
     ...(balancer === null ? {} : { balancer: balancer === 'off' ? ('off' as const) : ('on' as const) }),
+    ...(state.balancer === null ? {} : { balancerBefore: state.balancer.wasEnabled ? 'on' : 'off' }),
     endpoints: own.filter((v) => desired.sharded === null || isRouter(v.member)).flatMap((v) => endpoint(v)),
     ...(uri === null ? {} : { connectionString: uri }),
     ...overrideStatus(input),

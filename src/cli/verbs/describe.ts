@@ -176,8 +176,15 @@ function setLines(status: StatusRow): readonly string[] {
     'Sets',
     table(null, rows),
     pair('Routers', `${well} of ${routers.length} reach the config servers`),
-    pair('Balancer', status.balancer ?? 'not known'),
+    pair('Balancer', balancerText(status)),
   ];
+}
+
+/** Who holds it off, and what it will be again: off alone looks like a person's wish. */
+function balancerText({ balancer = 'not known', balancerBefore }: StatusRow): string {
+  if (balancer === 'on' || balancerBefore === undefined) return balancer;
+  const then = balancerBefore === 'on' ? 'was on before and is again then' : 'was off before and stays so';
+  return `${balancer}: Belay holds it off while members are worked on; it ${then}`;
 }
 
 function memberLines(status: StatusRow, now: number, held: ReadonlyMap<string, string>): readonly string[] {

@@ -9,6 +9,7 @@ import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { type Foreseen, foresee, preview } from '../preview.ts';
 import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
+import { status } from '../status.ts';
 import type { Desired, Observed, OperationRequest, State } from '../types.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
@@ -106,6 +107,28 @@ test('A8.3 C3.2 the balancer rests only when the member it rests for may be take
   expect(plan(still, want, advance(rests, want, still, 2_000), 2_000).act?.steps).toEqual([step.before]);
   // One that may rest already, and must for who is under way, asks nobody.
   expect(disruptionsOf(STOP, record, seen, want)).toEqual([]);
+});
+
+test('A7.4 S14 while Belay holds the balancer off the status says what it was before', () => {
+  const want = sharded();
+  const { state, observed: seen } = made(want);
+  const told = (record: State): unknown => {
+    const looked = routersTell(seen, { balancer: 'off' });
+    const next = plan(looked, want, record, 0);
+    const is = status({
+      observed: looked,
+      desired: want,
+      state: record,
+      plan: next,
+      now: 0,
+      warnings: [],
+      before: null,
+    });
+    return [is.balancer, is.balancerBefore];
+  };
+  expect(told(state)).toEqual(['off', undefined]);
+  expect(told({ ...state, balancer: { wasEnabled: true, confirmed: true } })).toEqual(['off', 'on']);
+  expect(told({ ...state, balancer: { wasEnabled: false, confirmed: true } })).toEqual(['off', 'off']);
 });
 
 test('S14 the AutoMerger is what it was right before, and nothing is made of it where nobody says what that was', () => {

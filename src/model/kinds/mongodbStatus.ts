@@ -101,6 +101,12 @@ export const mongodbStatusSchema = z.strictObject({
   members: z.array(memberStatusSchema).default([]).describe('Every process.'),
   replicaSets: z.array(replicaSetStatusSchema).default([]).describe('Every replica set.'),
   balancer: z.enum(['on', 'off']).optional().describe('Whether chunks are moved between shards now.'),
+  balancerBefore: z
+    .enum(['on', 'off'])
+    .optional()
+    .describe(
+      'What the balancer was before Belay began to hold it off for a change, and will be again; absent while it does not.',
+    ),
   endpoints: z
     .array(
       z.strictObject({
