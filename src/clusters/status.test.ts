@@ -276,6 +276,30 @@ test('C6.4 L3 what is waited for is the maintenance, and not the agent of a mach
   expect(condition(other, 'Progressing')?.reason).toBe('AgentNotConnected');
 });
 
+test('A7.4 STK-04 what a person must correct is what a status says, not that the member it stops restarts', () => {
+  const want = desired({ generation: 2, mongodConfig: { operationProfiling: { slowOpThresholdMs: 5 } } });
+  const o = seen(state, d, ['PRIMARY', 'SECONDARY', 'SECONDARY']);
+  const version = (state.members[2]?.configVersion ?? 0) + 1;
+  const members = state.members.map((m, i) =>
+    i === 2 ? { ...m, configVersion: version, stage: 'reloading' as const } : m,
+  );
+  const wrong = (change: object): MongoDBStatus => {
+    const reported = o.members.map((m, i) =>
+      i === 2 && m.facts !== null ? { ...m, facts: { ...m.facts, database: null, ...change } } : m,
+    );
+    return of({ ...o, members: reported }, 0, { want, state: { ...state, members } });
+  };
+  const exited = { kind: 'exited', since: 0, exitCode: 2, signal: null, failures: 3, nextStartAt: 9 };
+  for (const [by, is] of [
+    ['SnapshotRejected', wrong({ configError: 'Unrecognized option: nosuch' })],
+    ['ProcessFailing', wrong({ process: { ...exited, message: 'Unrecognized option: nosuch' } })],
+  ] as const) {
+    expect(is.now, by).toMatch(new RegExp(`^${by}: orders-2 .*Unrecognized option: nosuch; correct what`));
+    expect(condition(is, 'Blocked')?.reason).toBe(by);
+    expect(condition(is, 'Progressing')).toMatchObject({ status: 'False', reason: by });
+  }
+});
+
 test('C6.4 S15 what is down besides is a fault all the same, and so is a set without a primary', () => {
   const held = [{ member: 'orders-2', task: 'm-1', owner: 'eve', until: null }];
   const two = of({ ...seen(state, d, ['PRIMARY', 'RECOVERING', null]), maintenance: held });

@@ -249,9 +249,11 @@ function degradedSet(all: readonly MemberView[], state: State): string {
   return `${q.healthyVoters} of ${q.voters || state.members.length} voters healthy, majority ${q.needed}: ${next}`;
 }
 
-/** What is being done or waited for, in a few words. Times that change by themselves are left out. */
+/** What is being done, blocked or waited for, in a few words. Times that change by themselves are left out. */
 function doing(plan: Plan): string | null {
   if (plan.act !== null) return `${verb(plan.act)}: ${plan.act.detail}`;
+  const [block] = plan.blocks;
+  if (block !== undefined) return `${block.by}: ${block.detail}; ${block.fix}`;
   const wait = plan.waits[0];
   return wait ? withoutClock(wait.detail) : null;
 }
@@ -304,15 +306,27 @@ function progressing(input: StatusInput, phase: Phase): Draft {
   const { plan } = input;
   if (plan.act)
     return { type: 'Progressing', status: 'True', reason: plan.act.because, message: plan.act.detail };
-  const wait = plan.waits[0];
+  const stuck = stuckMembers(input);
+  const wait = plan.waits.find((w) => w.member === undefined || !stuck.has(w.member));
   if (wait)
     return { type: 'Progressing', status: 'True', reason: wait.on, message: withoutClock(wait.detail) };
+  const [block] = plan.blocks;
+  if (block) return { type: 'Progressing', status: 'False', reason: block.by, message: block.detail };
   return {
     type: 'Progressing',
     status: 'False',
     reason: phase === 'Ready' ? 'Converged' : phase,
     message: 'nothing to do',
   };
+}
+
+/** Members that do not come by themselves: waiting for them is no progress while something is blocked. */
+function stuckMembers({ plan, state, observed }: StatusInput): ReadonlySet<string> {
+  if (plan.blocks.length === 0) return new Set();
+  const stuck = views(state, observed).filter(
+    ({ facts }) => facts !== null && (facts.configError !== null || facts.process.kind === 'exited'),
+  );
+  return new Set(stuck.map((v) => v.member.name));
 }
 
 function blockedCondition(input: StatusInput): Draft {

@@ -99,7 +99,8 @@ function headLines(kind: string, object: ApiObject, status: StatusRow, now: numb
   if (kind === 'MongoDB') lines.push(pair('Type', `${spec['type']}, ${spec['version']}${tlsText(spec)}`));
   if (kind === 'Operation') return [...lines, ...operationLines(object, status, now)];
   lines.push(pair('Phase', `${status.phase ?? 'Pending'}${status.message ? `: ${status.message}` : ''}`));
-  if (status.now !== undefined && status.now !== status.message) lines.push(pair('Now', status.now));
+  if (status.now !== undefined && !status.now.endsWith(status.message ?? '–'))
+    lines.push(pair('Now', status.now));
   if (status.connectionString) lines.push(pair('Connect', status.connectionString));
   lines.push(...overrideLines(status));
   for (const warning of status.warnings ?? []) lines.push(pair('Warning', warning));
