@@ -120,6 +120,14 @@ interface TaskStatus {
 const actionsOf = (o: ApiObject) => (o.status as TaskStatus | undefined)?.actions ?? [];
 const heldOf = (o: ApiObject) => actionsOf(o).filter((a) => a.state !== 'pending');
 
+/** What runs, and an arrow to what is wanted while that differs; before anything runs only what is wanted. */
+function versions(o: ApiObject): string {
+  const wanted = dash(o.spec['version']);
+  const running = (statusOf(o).members ?? []).flatMap((m) => (m.version === undefined ? [] : [m.version]));
+  const others = [...new Set(running)].filter((version) => version !== wanted).sort();
+  return others.length === 0 ? wanted : `${others.join(', ')} → ${wanted}`;
+}
+
 const isSharded = (o: ApiObject): boolean => o.spec['type'] === 'ShardedCluster';
 const count = (o: ApiObject, field: string): string => dash(o.spec[field]);
 
@@ -155,7 +163,7 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
   MongoDB: [
     name,
     { title: 'TYPE', value: (o) => dash(o.spec['type']) },
-    { title: 'VERSION', value: (o) => dash(o.spec['version']) },
+    { title: 'VERSION', value: versions },
     {
       title: 'MEMBERS',
       value: (o) =>

@@ -90,6 +90,18 @@ test('A7.4 S14 describe says that Belay holds the balancer off, and what it was 
   expect(await line()).toMatch(/^Balancer +off$/);
 });
 
+test('A7.4 A8.2 the list shows the versions that run, and the wanted one while it is not reached', () => {
+  const shown = (...running: readonly (string | undefined)[]): string | undefined => {
+    const members = running.map((version, i) => member(`events-s0-${i}`, 'shard', { version }));
+    const { headings, rows } = rowsOf('MongoDB', [withStatus({ members })], false, false, 0);
+    return rows[0]?.[headings.indexOf('VERSION')];
+  };
+  expect(shown()).toBe('8.0.32-14');
+  expect(shown('8.0.32-14', undefined)).toBe('8.0.32-14');
+  expect(shown('7.0.43-23', '7.0.43-23')).toBe('7.0.43-23 → 8.0.32-14');
+  expect(shown('8.0.32-14', '7.0.43-23')).toBe('7.0.43-23 → 8.0.32-14');
+});
+
 test('A7.4 the wide list shows the shards, routers, balancer and sets of a sharded cluster, and nothing of them elsewhere', () => {
   const shown = (object: ApiObject): unknown => {
     const { headings, rows } = rowsOf('MongoDB', [object], true, false, 0);
