@@ -38,7 +38,7 @@ test('an unchanged object has no problem', () => {
 
 test('B1.2 A6.5 the type cannot be changed', () => {
   expect(changes(object(), sharded())[0]).toMatch(
-    /^spec.type: cannot be changed once created \(it is ReplicaSet\)/,
+    /^spec.type: cannot be changed once created \(it is ReplicaSet\); create a new database and copy the data with mongodump/,
   );
 });
 

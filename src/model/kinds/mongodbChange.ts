@@ -19,11 +19,14 @@ export function changeProblems(before: Loose, after: Loose): Found {
   return found;
 }
 
+/** Backups are not part of this version: what works today. */
+const COPY = 'copy the data with mongodump and mongorestore';
+
 function checkImmutable(old: Loose, next: Loose, problems: Problem[]): void {
   const fixed: readonly (readonly [string, string])[] = [
-    ['type', 'create a new database and restore a backup into it'],
-    ['platform', 'create a new database on the other platform and restore a backup into it'],
-    ['persistent', 'create a new database and restore a backup into it'],
+    ['type', `create a new database and ${COPY}`],
+    ['platform', `create a new database on the other platform and ${COPY}`],
+    ['persistent', `create a new database and ${COPY}`],
     ['dataSource', 'use a Restore to restore into an existing database'],
   ];
   for (const [key, instead] of fixed) {
@@ -129,7 +132,7 @@ function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found
   if (to === from - 1 && neverRan(before, to)) {
     found.warnings.push({ path, message: `takes ${was} back, which no member runs yet` });
   } else if (to < from) {
-    const message = `cannot go from ${was} down to ${is}: downgrades across major versions are not supported; restore a backup into a new database`;
+    const message = `cannot go from ${was} down to ${is}: downgrades across major versions are not supported; create a new database and ${COPY}`;
     found.problems.push({ path, message });
   } else if (to > from + 1) {
     const message = `cannot go from ${was} to ${is} in one step: upgrade to ${from + 1}.0 first, then raise its feature compatibility version`;

@@ -92,7 +92,10 @@ export type ReplicaSetStatus = DeepReadonly<z.output<typeof replicaSetStatusSche
 /** Status of a MongoDB (A7.4). */
 export const mongodbStatusSchema = z.strictObject({
   ...commonStatus,
-  now: z.string().optional().describe('What is being done, or what blocks it, in a few words; absent when nothing is.'),
+  now: z
+    .string()
+    .optional()
+    .describe('What is being done, or what blocks it, in a few words; absent when nothing is.'),
   version: z.string().optional().describe('Version all members run; absent while they differ.'),
   featureCompatibilityVersion: z.string().optional().describe('FCV in force.'),
   readyMembers: z.int().optional().describe('Members that are healthy and active.'),
