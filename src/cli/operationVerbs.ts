@@ -62,8 +62,8 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
   examples(
     operation(program, 'force-reconfig <name>', 'go on without a majority that is lost for good', (o) => ({
       type: 'ForceReconfig',
-      ...given('acknowledge', text(o, 'acknowledge')),
-    })).requiredOption(
+      acknowledge: acknowledged(o),
+    })).option(
       '--acknowledge <what>',
       'LoseUnreplicatedWrites: what only the lost members hold is lost; never while they may still run',
     ),
@@ -102,6 +102,16 @@ function overrideReason(options: Options): string {
   throw new BelayError('Usage', 'override-windows needs a reason', {
     retry: 'never',
     fix: 'say why changes may not wait: --reason WHY; or --end, to let them wait again',
+  });
+}
+
+/** What may be lost is said before anybody can agree to it. */
+function acknowledged(options: Options): string {
+  const what = text(options, 'acknowledge');
+  if (what !== undefined) return what;
+  throw new BelayError('Usage', 'force-reconfig loses writes that only the lost members hold', {
+    retry: 'never',
+    fix: 'if they are gone for good and can never run again: --acknowledge LoseUnreplicatedWrites',
   });
 }
 

@@ -70,3 +70,13 @@ test.each<readonly [string, Readonly<Record<string, unknown>>]>([
     },
   ]);
 });
+
+test('A13.1 QRM-03 force-reconfig without an acknowledgement says what is lost and what to give, and asks nobody', async () => {
+  asked = [];
+  const env = { BELAY_SERVER: url, BELAY_TOKEN: 'blt_x', XDG_CONFIG_HOME: '/nonexistent' };
+  const { code, err } = await belay(['force-reconfig', 'orders'], { env });
+  expect(code).toBe(2);
+  expect(err).toContain('loses writes that only the lost members hold');
+  expect(err).toContain('--acknowledge LoseUnreplicatedWrites');
+  expect(asked).toEqual([]);
+});
