@@ -96,10 +96,14 @@ export const timestampText = (): z.ZodString =>
       : 'must be a moment in the form "2026-11-29T10:00:00Z"',
   );
 
-/** A whole number within bounds; the message names them. */
-export function wholeNumber(least: number, most: number): z.ZodInt {
-  const error =
-    most === least + 1 ? `must be ${least} or ${most}` : `must be a whole number from ${least} to ${most}`;
+/** A whole number within bounds; the message names them, or what else `error` says of the allowed ones. */
+export function wholeNumber(
+  least: number,
+  most: number,
+  error = most === least + 1
+    ? `must be ${least} or ${most}`
+    : `must be a whole number from ${least} to ${most}`,
+): z.ZodInt {
   return z
     .int({ error: (issue) => (issue.input === undefined ? undefined : error) })
     .min(least, { error })

@@ -173,9 +173,9 @@ test.each(['8.0', '7.0', 'AlwaysMatchVersion'])('UPG-01 FCV %s fits 8.0', (featu
   expect(problems(set({ featureCompatibilityVersion }))).toEqual([]);
 });
 
-test.each([2, 4, 6, 8])('VAL-02 A6.1 %i voting members are refused and never rewritten', (members) => {
+test.each([2, 4, 6, 8, 9])('VAL-02 A6.1 %i voting members are refused and never rewritten', (members) => {
   expect(messageAt(set({ members }), 'spec.members')).toBe(
-    `${members} is not allowed: a replica set has 1, 3, 5 or 7 voting members`,
+    `${members} is not allowed: a replica set has 1, 3, 5 or 7 voting members; more members can be had without a vote, with votes: 0 in spec.memberConfig`,
   );
 });
 
@@ -318,7 +318,9 @@ test('a wrong type does not hide the other mistakes', () => {
   expect(found[0]).toBe(
     'spec.type: must be one of Standalone, ReplicaSet, ShardedCluster; did you mean ReplicaSet?',
   );
-  expect(found).toContain('spec.members: 4 is not allowed: a replica set has 1, 3, 5 or 7 voting members');
+  expect(found).toContainEqual(
+    expect.stringMatching(/^spec.members: 4 is not allowed: a replica set has 1, 3, 5 or 7 voting members/),
+  );
   expect(found).toContain('spec.memers: unknown field, did you mean spec.members?');
 });
 
@@ -503,4 +505,10 @@ test('C1.1 an action of a maintenance task names exactly one component', () => {
   expect(problems(task({ host: 'db6' }, 'drain'))).toEqual([
     'spec.groups[0].actions[0].scope: drain takes a node only',
   ]);
+});
+
+test('VAL-02 counts that only some numbers fit are told with these numbers', () => {
+  for (const field of ['mongodsPerShardCount', 'configServerCount'])
+    for (const count of [0, 51, 'three'])
+      expect(problems(shards({ [field]: count }))).toContain(`spec.${field}: must be 1, 3, 5 or 7`);
 });

@@ -127,12 +127,15 @@ const replicaSetFields = {
     .describe('Settings by member index; members without an entry have one vote and priority 1.'),
 } as const;
 
+/** All of their members vote. */
+const votingCount = () => wholeNumber(1, MAX_MEMBERS, 'must be 1, 3, 5 or 7');
+
 const shardedFields = {
   shardCount: wholeNumber(1, MAX_SHARDS).describe(
     'Number of shards. It can grow, and shrink only by shards of which nothing was made yet.',
   ),
-  mongodsPerShardCount: wholeNumber(1, MAX_MEMBERS).describe('Members of each shard: 1, 3, 5 or 7.'),
-  configServerCount: wholeNumber(1, MAX_MEMBERS).describe('Members of the config-server set: 1, 3, 5 or 7.'),
+  mongodsPerShardCount: votingCount().describe('Members of each shard: 1, 3, 5 or 7.'),
+  configServerCount: votingCount().describe('Members of the config-server set: 1, 3, 5 or 7.'),
   mongosCount: wholeNumber(1, MAX_ROUTERS).describe('Number of routers.'),
   shard: dataComponentSchema.prefault({}).describe('Settings of the shard members.'),
   configSrv: dataComponentSchema.prefault({}).describe('Settings of the config servers.'),

@@ -173,7 +173,7 @@ function checkVoters(members: number, config: readonly unknown[], problems: Prob
   if (!VOTING_COUNTS.includes(voters)) {
     const message =
       voters === members
-        ? `${members} is not allowed: ${VOTING_TEXT}`
+        ? `${members} is not allowed: ${VOTING_TEXT}; more members can be had without a vote, with votes: 0 in spec.memberConfig`
         : `${members} members with ${voters} votes are not allowed: ${VOTING_TEXT}`;
     problems.push({ path: 'spec.members', message });
   }
