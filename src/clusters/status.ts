@@ -153,9 +153,14 @@ function phaseOf(input: StatusInput, all: readonly MemberView[]): Phase {
     return sick.length > 0 && (!ours || plan.blocks.length > 0) ? 'Degraded' : 'Reconciling';
   }
   const works = plan.act !== null || state.pending.length > 0;
-  if (plan.blocks.length > 0 && !works) return 'Failed';
+  // What serves and only cannot grow has not failed.
+  if (plan.blocks.length > 0 && !works) return state.replicaSets.some(serves) ? 'Reconciling' : 'Failed';
   return state.members.every((m) => m.serviceId === null) && plan.act === null ? 'Pending' : 'Reconciling';
 }
+
+/** Clients can use it: config servers alone, and shards that no router knows, hold nobody's data yet. */
+const serves = ({ role, stage, registered }: ReplicaSetState): boolean =>
+  stage === 'ready' && (role === 'replicaSet' || registered);
 
 /**
  * A set that ran and shows no primary takes no writes, whatever its members say of themselves (QRM-01). The election after
