@@ -388,3 +388,31 @@ test('A7.4 C5.3 a topology shows whether health is pushed and when it got too ol
   for (const path of ['/api/v1/topologies/ydb', '/api/v1/topologies'])
     expect(await reasons(path)).toEqual(['Degraded', 'Valid', 'Pushed', 'HealthTooOld']);
 });
+
+test('C1.5 C6.4 S13 nobody but an admin asks in the name of somebody else, over REST and as a document', async () => {
+  await put();
+  const document = {
+    apiVersion: 'belay.dev/v1',
+    kind: 'MaintenanceTask',
+    metadata: { name: 'forged' },
+    spec: { owner: 'boss', mode: 'force', groups: [{ actions: [{ scope: { host: 'y5' } }] }] },
+  };
+  const message =
+    'must be the operator, who asks: only admins ask for others; leave it out, or have an admin ask';
+  const path = '/api/v1/maintenancetasks/forged';
+  for (const [method, url] of [
+    ['POST', '/api/v1/apply'],
+    ['PUT', path],
+  ] as const) {
+    const refused = await api.call(method, url, { as: 'operator', body: document });
+    expect([refused.status, refused.body.errors]).toEqual([422, [{ path: 'spec.owner', message }]]);
+  }
+  const body = { name: 'forged', owner: 'boss', hosts: ['y5'], mode: 'force' };
+  const refused = await api.call('POST', TASKS, { as: 'operator', body });
+  expect([refused.status, refused.body.errors]).toEqual([422, [{ path: 'owner', message }]]);
+  expect((await api.call('GET', TASKS)).body.items).toEqual([]);
+  expect((await api.call('POST', '/api/v1/apply', { body: document })).status).toBe(200);
+  // What stands already is no new claim.
+  const again = await api.call('POST', '/api/v1/apply', { as: 'operator', body: document });
+  expect(again.body.outcome).toBe('unchanged');
+});

@@ -1,16 +1,23 @@
-/** What is wrong with a request for maintenance as a whole, told with its fields: things named twice, and a topology that is not there. */
+/** What is wrong with a request for maintenance as a whole, told with its fields: another's name, things named twice, a topology that is not there. */
 import type { Authority, NodeView } from '../authority/index.ts';
 import { BelayError, type Problem } from '../base/error.ts';
 import { BETTER, ORIGINAL, type TaskSpec, taskSpecOf } from '../maintenance/index.ts';
 import type { MaintenanceTask, Warning } from '../model/index.ts';
+import type { Identity } from './deps.ts';
 import type { TaskRequest } from './maintenanceWords.ts';
 
 /** Throws `Invalid` with all problems. */
-export async function refuseUnfit(authority: Authority, request: TaskRequest, spec: TaskSpec): Promise<void> {
+export async function refuseUnfit(
+  authority: Authority,
+  request: TaskRequest,
+  spec: TaskSpec,
+  by: Identity | null,
+): Promise<void> {
   const { topology } = request;
   const places = placesOf(request, spec);
   const nodes = await authority.nodes();
   const problems = [
+    ...ownerProblems(spec.owner, by, 'owner'),
     ...(topology === undefined ? [] : topologyProblems(topology, places, nodes)),
     // The original lets such an action wait for its own task.
     ...(request.compat === true ? [] : twice(places, nodes)),
@@ -74,6 +81,13 @@ function twice(places: readonly Place[], nodes: readonly NodeView[]): readonly P
     if (host === undefined || !hosts.has(host)) return [];
     return [{ path, message: `node ${name} is on host ${host}, which is asked for as well` }];
   });
+}
+
+/** Events say who took what: nobody but an admin asks in somebody else's name. */
+export function ownerProblems(owner: string, by: Identity | null, path: string): readonly Problem[] {
+  if (by === null || by.role === 'admin' || owner === by.name) return [];
+  const message = `must be ${by.name}, who asks: only admins ask for others; leave it out, or have an admin ask`;
+  return [{ path, message }];
 }
 
 /** A document that could not be granted as things are is stored, and fails a moment later when nobody looks: said at once. */

@@ -52,7 +52,7 @@ function taskRoutes(deps: ApiDeps): readonly Route[] {
   const make = async (call: Call, dryRun: boolean): Promise<Json> => {
     const request = call.body as TaskRequest;
     const spec = taskFrom(request, call.identity?.name ?? '', dryRun);
-    await refuseUnfit(deps.maintenance, request, spec);
+    await refuseUnfit(deps.maintenance, request, spec, call.identity);
     const options = request.compat === true ? { compat: ORIGINAL } : {};
     const reply = await deps.maintenance.create(spec, request.topology, options);
     throwUnlessDone(reply.status, reply.issues);

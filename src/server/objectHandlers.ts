@@ -105,14 +105,18 @@ export async function store(
   deps: ApiDeps,
   call: Call,
   info: KindInfo,
-  conditions: Omit<Conditions, 'dryRun'>,
+  conditions: Omit<Conditions, 'dryRun' | 'by'>,
 ): Promise<unknown> {
   const mode = dryRunOf(call);
   const namespace = call.param('ns') || DEFAULT_NAMESPACE;
   const document = withOwner(call, bodyFor(call, info, namespace));
   const key = keyOf(document, namespace);
   const current = mode === 'plan' && key !== null ? await deps.store.get(key) : null;
-  const applied = await applyDocument(deps, document, namespace, { ...conditions, dryRun: mode !== null });
+  const applied = await applyDocument(deps, document, namespace, {
+    ...conditions,
+    by: call.identity,
+    dryRun: mode !== null,
+  });
   if (mode === 'plan') return planDocument(deps, applied, current);
   return answer(call, applied, mode !== null);
 }
@@ -123,7 +127,7 @@ export async function patch(deps: ApiDeps, call: Call, info: KindInfo): Promise<
   const key = keyOfCall(call, info);
   const current = mode === 'plan' ? await deps.store.get(key) : null;
   const ifMatch = etag(call.header('if-match'));
-  const applied = await patchObject(deps, key, call.body, { ifMatch, dryRun: mode !== null });
+  const applied = await patchObject(deps, key, call.body, { ifMatch, by: call.identity, dryRun: mode !== null });
   if (mode === 'plan') return planDocument(deps, applied, current);
   return answer(call, applied, mode !== null);
 }
@@ -147,7 +151,7 @@ function withOwner(call: Call, document: unknown): unknown {
   const task = document as { readonly kind?: unknown; readonly spec?: { readonly owner?: unknown } } | null;
   if (task?.kind !== 'MaintenanceTask' || typeof task.spec !== 'object' || task.spec === null)
     return document;
-  return task.spec.owner === undefined
+  return task.spec.owner == null
     ? { ...task, spec: { ...task.spec, owner: call.identity?.name } }
     : document;
 }
@@ -206,7 +210,10 @@ export async function apply(deps: ApiDeps, call: Call): Promise<unknown> {
   const mode = dryRunOf(call);
   const key = keyOf(withNamespace(call.body, namespace), namespace);
   const current = mode === 'plan' && key !== null ? await deps.store.get(key) : null;
-  const applied = await applyDocument(deps, withOwner(call, call.body), namespace, { dryRun: mode !== null });
+  const applied = await applyDocument(deps, withOwner(call, call.body), namespace, {
+    by: call.identity,
+    dryRun: mode !== null,
+  });
   if (mode === 'plan') return planDocument(deps, applied, current);
   const objects = applied.object === null ? [] : [presentObject(applied.object)];
   return { outcome: applied.outcome, name: applied.name, objects, warnings: applied.warnings };

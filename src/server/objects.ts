@@ -4,10 +4,10 @@ import { BelayError } from '../base/error.ts';
 import type { ObjectChange, ObjectKey, StoredObject } from '../engine/ports.ts';
 import { findKind, type MaintenanceTask, type MongoDBSpec, type Warning } from '../model/index.ts';
 import { KEPT_ANNOTATION } from '../provider/names.ts';
-import { type Admitted, admit, keyOf, withNamespace } from './admission.ts';
-import type { ApiDeps } from './deps.ts';
+import { type Admitted, admit, invalid, keyOf, withNamespace } from './admission.ts';
+import type { ApiDeps, Identity } from './deps.ts';
 import { diskWarnings } from './disks.ts';
-import { hopelessWarnings } from './maintenanceRequest.ts';
+import { hopelessWarnings, ownerProblems } from './maintenanceRequest.ts';
 import { refuseNameClash, shardNamesTaken } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
 import { othersOf } from './others.ts';
@@ -28,6 +28,8 @@ export interface Applied {
 export interface Conditions {
   /** Checks everything and writes nothing. */
   readonly dryRun: boolean;
+  /** Who asks; null: nobody that is known, who may do everything. */
+  readonly by: Identity | null;
   /** `If-Match`: this resourceVersion, or `*` for any object that is there. Else `PreconditionFailed`. */
   readonly ifMatch?: string | undefined;
   /** There must be none yet: `AlreadyExists`, or `PreconditionFailed` when it was asked for by `If-None-Match: *`. */
@@ -119,7 +121,7 @@ async function applyOver(
   // Before it is stored: afterwards its name is taken by itself.
   const hopeless =
     admitted.key.kind === 'MaintenanceTask' && current === null
-      ? await hopelessWarnings(deps.maintenance, admitted.key.name, admitted.spec as MaintenanceTask['spec'])
+      ? await newTask(deps, admitted, document, conditions)
       : [];
   const told = (applied: Applied): Applied => {
     const all = withDisks(deps, found, current, applied);
@@ -134,6 +136,19 @@ async function applyOver(
       ? new Raced('raced', { cause: error })
       : error;
   }
+}
+
+/** Warnings about a task that is new. Whose it is cannot be changed later. */
+async function newTask(
+  { maintenance }: ApiDeps,
+  { key, spec }: AdmittedObject,
+  document: unknown,
+  { by }: Conditions,
+): Promise<readonly Warning[]> {
+  const task = spec as MaintenanceTask['spec'];
+  const problems = ownerProblems(task.owner ?? '', by, 'spec.owner');
+  if (problems.length > 0) throw invalid(document, problems);
+  return hopelessWarnings(maintenance, key.name, task);
 }
 
 type AdmittedObject = Extract<Admitted, { kind: 'object' }>;
