@@ -195,8 +195,9 @@ export class Authority {
     );
   }
 
-  async drop(uid: string, options: TaskOptions = {}): Promise<TaskReply> {
-    const reply = await this.#transact((desk, now) => dropTask(desk, uid, now, options));
+  /** `by`: who asks, for the record. */
+  async drop(uid: string, options: TaskOptions = {}, by = ''): Promise<TaskReply> {
+    const reply = await this.#transact((desk, now) => dropTask(desk, uid, now, options), { by });
     if (reply.status === 'SUCCESS') return reply;
     const object = (await this.#ledger.undecided(uid)) ?? (await this.#ledger.refused(uid));
     if (object === null) return reply;
@@ -212,8 +213,8 @@ export class Authority {
     });
   }
 
-  complete(ids: readonly (ActionRef | string)[]): Promise<CompleteReply> {
-    return this.#transact((desk, now) => completeActions(desk, ids, now));
+  complete(ids: readonly (ActionRef | string)[], by = ''): Promise<CompleteReply> {
+    return this.#transact((desk, now) => completeActions(desk, ids, now), { by });
   }
 
   /** Granted actions are held for so long from now on; SUCCESS, or BAD_REQUEST when one of them is not held any more. */
@@ -222,8 +223,8 @@ export class Authority {
   }
 
   /** What a task waits for is not wanted any more; what it holds stays held. */
-  withdraw(uid: string): Promise<TaskReply> {
-    return this.#transact((desk, now) => withdrawPending(desk, uid, now));
+  withdraw(uid: string, by = ''): Promise<TaskReply> {
+    return this.#transact((desk, now) => withdrawPending(desk, uid, now), { by });
   }
 
   /** How far the drain of an action is, in percent; null: it has ended. */
@@ -236,7 +237,7 @@ export class Authority {
     await this.#transact(() => {
       this.#disabled = disabled;
       return undefined;
-    }, true);
+    });
   }
 
   /** Whether new grants are switched off. */
@@ -355,13 +356,13 @@ export class Authority {
 
   // ── one decision at a time ─────────────────────────────────────────────────────────────────────────────────────────
 
-  #transact<T>(work: (desk: Desk, now: Millis) => T | Promise<T>, always = false): Promise<T> {
-    const turn = this.#turn.then(() => this.#decide(work, always));
+  #transact<T>(work: (desk: Desk, now: Millis) => T | Promise<T>, { by = '' } = {}): Promise<T> {
+    const turn = this.#turn.then(() => this.#decide(work, by));
     this.#turn = turn.catch(() => undefined);
     return turn;
   }
 
-  async #decide<T>(work: (desk: Desk, now: Millis) => T | Promise<T>, always: boolean): Promise<T> {
+  async #decide<T>(work: (desk: Desk, now: Millis) => T | Promise<T>, by: string): Promise<T> {
     for (let left = ATTEMPTS; ; left--) {
       await this.#catchUp();
       const book = this.#desk.book();
@@ -369,7 +370,7 @@ export class Authority {
       const disabled = this.#disabled;
       try {
         const result = await work(this.#desk, this.#options.clock.now());
-        await this.#write(before, always || disabled !== this.#disabled);
+        await this.#write(before, disabled !== this.#disabled, by);
         return result;
       } catch (failure) {
         // Whatever was decided in memory is not known to be written: only the store tells. Until it does, what was known stands:
@@ -414,7 +415,7 @@ export class Authority {
     });
   }
 
-  async #write(before: ReadonlyMap<string, Entry>, always: boolean): Promise<void> {
+  async #write(before: ReadonlyMap<string, Entry>, always: boolean, by: string): Promise<void> {
     const ids = this.#desk.takeChanges();
     const real = ids.filter((id) => before.get(id) !== this.#desk.entry(id));
     if (real.length === 0 && !always) return;
@@ -426,7 +427,7 @@ export class Authority {
       const place = this.#places.get(id);
       if (place === undefined) continue;
       changed.push({ place, entry });
-      events.push(...eventsOf(place, before.get(id) ?? null, entry, now));
+      events.push(...eventsOf(place, before.get(id) ?? null, entry, now, by));
     }
     const holds = [...this.#desk.entries()].filter(isHold);
     await this.#ledger.commit(this.#desk.book(), holds, changed, events, this.#disabled);

@@ -21,8 +21,8 @@ const entry = (permissions: readonly Permission[], more: Partial<Entry> = {}): E
     pending: [],
     ...more,
   }) as unknown as Entry;
-const said = (before: Entry | null, after: Entry | null, now = 100): readonly string[] =>
-  eventsOf(place, before, after, now).map((e) => `${e.type} ${e.reason}: ${e.message}`);
+const said = (before: Entry | null, after: Entry | null, now = 100, by?: string): readonly string[] =>
+  eventsOf(place, before, after, now, by).map((e) => `${e.type} ${e.reason}: ${e.message}`);
 
 test('C1.2 S16 what is taken is told once, with who, in which mode and why; each kind of thing by its own name', () => {
   const all = [
@@ -75,4 +75,18 @@ test('C1.3 what was given back and what ran out are told apart, in an event of i
     regarding: { kind: 'MaintenanceTask', name: 't', uid: 'uid-t' },
     at: 100,
   });
+});
+
+test('C6.4 S16 who gave back or dropped is told, and whose it was; what only waited is told as well', () => {
+  const one = entry([held('1', host('h1'))]);
+  const waits = entry([], { pending: [{ action: host('h2') }] as unknown as Entry['pending'] });
+  expect(said(one, null, 100, 'jana')).toEqual([
+    'Normal MaintenanceCompleted: given back by jana: host h1 (owner eve)',
+  ]);
+  expect(said(one, null, 100, 'eve')).toEqual(['Normal MaintenanceCompleted: given back by eve: host h1']);
+  expect(said(waits, null, 100, 'jana')).toEqual([
+    'Normal MaintenanceDropped: not waited for any more, dropped by jana: host h2 (owner eve)',
+  ]);
+  const granted = entry([held('2', host('h2'))]);
+  expect(said(waits, granted, 100, 'jana')).toHaveLength(1);
 });

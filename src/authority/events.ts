@@ -21,17 +21,21 @@ const nameOf = ({ scope }: Action): string => {
     .join(', ');
 };
 
-const listText = (held: readonly Permission[]): string => {
+const listText = (held: readonly Pick<Permission, 'action'>[]): string => {
   const names = held.slice(0, SHOWN).map((p) => nameOf(p.action));
   return held.length > SHOWN ? `${names.join(', ')} and ${held.length - SHOWN} more` : names.join(', ');
 };
 
-/** Grants, ends and expiries between two states of an entry. Force is a warning: it asks for nobody's availability. */
+/**
+ * Grants, ends and expiries between two states of an entry. Force is a warning: it asks for nobody's availability. `by`: who
+ * asked for what happened; empty when nobody did, or it is not known.
+ */
 export function eventsOf(
   place: TaskPlace,
   before: Entry | null,
   after: Entry | null,
   now: Millis,
+  by = '',
 ): readonly NewEvent[] {
   const entry = after ?? before;
   if (entry === null) return [];
@@ -51,6 +55,11 @@ export function eventsOf(
     at: now,
   });
   const forgotten = after?.stale === true && before?.stale !== true;
+  const waited = before?.pending ?? [];
+  const ends = granted.length === 0 && expired.length === 0;
+  const dropped = ends && (after?.pending ?? []).length === 0 ? waited : [];
+  const who = by === '' ? '' : ` by ${by}`;
+  const whose = by === '' || by === entry.owner ? '' : ` (owner ${entry.owner})`;
   const because = entry.description === '' ? '' : ` (${entry.description})`;
   return [
     ...(granted.length === 0
@@ -62,7 +71,18 @@ export function eventsOf(
             `${entry.owner} took ${listText(granted)} in mode ${entry.mode}${because}`,
           ),
         ]),
-    ...(done.length === 0 ? [] : [event('Normal', 'MaintenanceCompleted', `given back: ${listText(done)}`)]),
+    ...(done.length === 0
+      ? []
+      : [event('Normal', 'MaintenanceCompleted', `given back${who}: ${listText(done)}${whose}`)]),
+    ...(dropped.length === 0
+      ? []
+      : [
+          event(
+            'Normal',
+            'MaintenanceDropped',
+            `not waited for any more, dropped${who}: ${listText(dropped)}${whose}`,
+          ),
+        ]),
     ...(expired.length === 0
       ? []
       : [event('Warning', 'MaintenanceExpired', `past their deadline and free again: ${listText(expired)}`)]),

@@ -237,3 +237,22 @@ test('C6.4 what is in maintenance is described as that, and as no fault', async 
   expect(held).not.toContain('belay replace');
   expect(held).not.toContain('its log');
 });
+
+test('C6.4 S16 whoever gives back or drops what is not theirs is told whose it was, and so is everybody', async () => {
+  const { belay, api } = cli;
+  const env = { BELAY_TOKEN: api.token.operator };
+  await belay(['maintenance', 'create', '--host', 'y1,y2', '--name', 't'], { env });
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'u'], { env });
+  const done = await belay(['maintenance', 'complete', 't']);
+  expect([done.code, done.err]).toEqual([0, 'task t is of the operator, who may still be at work\n']);
+  const dropped = await belay(['maintenance', 'drop', 'u']);
+  expect(dropped.err).toBe('task u was of the operator, who may still be at work\n');
+  expect((await belay(['events', 'maintenancetask', 't'])).out).toContain(
+    'given back by the admin: host y1 (owner the operator)',
+  );
+  expect((await belay(['events', 'maintenancetask', 'u'])).out).toContain(
+    'dropped by the admin: host y1 (owner the operator)',
+  );
+  await belay(['maintenance', 'create', '--host', 'y4', '--name', 'own'], { env });
+  expect((await belay(['maintenance', 'drop', 'own'], { env })).err).toBe('');
+});

@@ -179,9 +179,9 @@ export function maintenanceService(deps: ServiceDeps): UntypedServiceImplementat
       deps,
       'operator',
       () => null,
-      async (call) => {
+      async (call, caller) => {
         await placeOfTask(call, call.request.taskUid);
-        const reply = await authority.drop(call.request.taskUid, options());
+        const reply = await authority.drop(call.request.taskUid, options(), caller.name);
         return outcome(reply.status, reply.issues, null);
       },
     ),
@@ -192,13 +192,13 @@ export function maintenanceService(deps: ServiceDeps): UntypedServiceImplementat
         packed(ManageActionResultSchema, {
           actionStatuses: actionUids.map((actionUid) => ({ actionUid, status: STATUS.BAD_REQUEST })),
         }),
-      async (call) => {
+      async (call, caller) => {
         const { actionUids } = call.request;
         for (const uid of new Set(actionUids.map(({ taskUid }) => taskUid))) await placeOfTask(call, uid);
         const refs = actionUids.map(({ actionId: id, taskUid: task }) =>
           task === '' || compat.completeIgnoresTask ? { id } : { id, task },
         );
-        const reply = await authority.complete(refs);
+        const reply = await authority.complete(refs, caller.name);
         const actionStatuses = reply.actions.map(({ id, task, status }) => ({
           actionUid: { taskUid: task, actionId: id },
           status: STATUS[status],

@@ -152,10 +152,7 @@ async function putSecret(deps: ApiDeps, call: Call): Promise<unknown> {
   };
   if (kind !== 'Secret' || metadata?.name !== name || metadata.namespace !== namespace)
     throw new BelayError('Malformed', `the document is not Secret ${namespace}/${name}`, { retry: 'never' });
-  const { outcome } = await applyDocument(deps, document, namespace, {
-    by: null,
-    dryRun: false,
-  });
+  const { outcome } = await applyDocument(deps, document, namespace, { by: null, dryRun: false });
   const view = await readSecret(deps, namespace, name);
   return call.reply.status(outcome === 'created' ? 201 : 200).send(view);
 }

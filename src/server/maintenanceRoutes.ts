@@ -48,10 +48,13 @@ export const maintenanceRoutes = (deps: ApiDeps): readonly Route[] => [
   healthRoute(deps),
 ];
 
+/** Who calls, for the record. */
+const nameOf = (call: Call): string => call.identity?.name ?? '';
+
 function taskRoutes(deps: ApiDeps): readonly Route[] {
   const make = async (call: Call, dryRun: boolean): Promise<Json> => {
     const request = call.body as TaskRequest;
-    const spec = taskFrom(request, call.identity?.name ?? '', dryRun);
+    const spec = taskFrom(request, nameOf(call), dryRun);
     await refuseUnfit(deps.maintenance, request, spec, call.identity);
     const options = request.compat === true ? { compat: ORIGINAL } : {};
     const reply = await deps.maintenance.create(spec, request.topology, options);
@@ -154,7 +157,7 @@ function taskChanges(deps: ApiDeps): readonly Route[] {
       summary: 'Want nothing more of what waits; what is held stays held',
       answers: { 200: { description: 'What is left of the task; null: nothing' } },
       handle: async (call) => {
-        const reply = await maintenance.withdraw(call.param('name'));
+        const reply = await maintenance.withdraw(call.param('name'), nameOf(call));
         throwUnlessDone(reply.status, reply.issues);
         return { task: reply.entry === null ? null : await told(maintenance, reply) };
       },
@@ -180,7 +183,7 @@ function taskChanges(deps: ApiDeps): readonly Route[] {
       summary: 'Give everything back and want nothing any more',
       answers: { 204: { description: 'It is gone' } },
       handle: async (call) => {
-        const { status, issues } = await maintenance.drop(call.param('name'));
+        const { status, issues } = await maintenance.drop(call.param('name'), {}, nameOf(call));
         throwUnlessDone(status, issues);
         return call.reply.status(204).send();
       },
@@ -224,7 +227,7 @@ async function complete(maintenance: Authority, call: Call): Promise<Json> {
       retry: 'never',
       fix: `to want nothing any more: belay maintenance drop ${uid}`,
     });
-  const done = await maintenance.complete([...new Set(wanted)]);
+  const done = await maintenance.complete([...new Set(wanted)], nameOf(call));
   throwUnlessDone(done.status, done.issues);
   const left = await maintenance.get(uid);
   return {

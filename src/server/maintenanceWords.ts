@@ -36,7 +36,10 @@ export const TASK = z.strictObject({
   mode: z.enum(AVAILABILITY_MODES).default('strong').describe('How much unavailability is allowed.'),
   priority: z.int().min(-100).max(100).default(0).describe('A smaller number is more urgent.'),
   reason: z.string().max(128).default('').describe('Why, for people.'),
-  owner: z.string().optional().describe('Whose task it is; by default the token’s, and only admins may name another.'),
+  owner: z
+    .string()
+    .optional()
+    .describe('Whose task it is; by default the token’s, and only admins may name another.'),
   maxInFlight: z.int().min(0).default(0).describe('Most actions held at a time; 0: no limit.'),
   stepDown: z
     .boolean()

@@ -127,7 +127,11 @@ export async function patch(deps: ApiDeps, call: Call, info: KindInfo): Promise<
   const key = keyOfCall(call, info);
   const current = mode === 'plan' ? await deps.store.get(key) : null;
   const ifMatch = etag(call.header('if-match'));
-  const applied = await patchObject(deps, key, call.body, { ifMatch, by: call.identity, dryRun: mode !== null });
+  const applied = await patchObject(deps, key, call.body, {
+    ifMatch,
+    by: call.identity,
+    dryRun: mode !== null,
+  });
   if (mode === 'plan') return planDocument(deps, applied, current);
   return answer(call, applied, mode !== null);
 }
@@ -151,9 +155,7 @@ function withOwner(call: Call, document: unknown): unknown {
   const task = document as { readonly kind?: unknown; readonly spec?: { readonly owner?: unknown } } | null;
   if (task?.kind !== 'MaintenanceTask' || typeof task.spec !== 'object' || task.spec === null)
     return document;
-  return task.spec.owner == null
-    ? { ...task, spec: { ...task.spec, owner: call.identity?.name } }
-    : document;
+  return task.spec.owner == null ? { ...task, spec: { ...task.spec, owner: call.identity?.name } } : document;
 }
 
 /** The document of a request body must be about the object of its path. */

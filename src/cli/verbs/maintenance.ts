@@ -251,6 +251,7 @@ export async function complete(
     ...(actions.length > 0 ? { ids: actions } : {}),
     all,
   };
+  const owner = await otherOwner(context, name);
   const reply = await context.client.request<{ completed: readonly string[]; task: TaskRow | null }>(
     'POST',
     `${taskPath(name)}/complete`,
@@ -260,11 +261,26 @@ export async function complete(
   if (format !== null) return context.terminal.out(await asText(reply, format));
   for (const id of reply.completed) context.terminal.out(`completed ${id}`);
   if (reply.task === null) context.terminal.out(`task ${name} is done`);
+  if (owner !== null) context.terminal.err(`task ${name} is of ${owner}, who may still be at work`);
 }
 
 export async function drop(context: Context, name: string): Promise<void> {
+  const owner = await otherOwner(context, name);
   await context.client.request('DELETE', taskPath(name));
   context.terminal.out(context.output === 'name' ? name : `task ${name} dropped`);
+  if (owner !== null) context.terminal.err(`task ${name} was of ${owner}, who may still be at work`);
+}
+
+/** Whose a task is, if not the caller's. */
+async function otherOwner(context: Context, name: string): Promise<string | null> {
+  try {
+    const { owner } = await context.client.get<TaskRow>(taskPath(name));
+    const me = await context.client.get<{ name: string }>('/api/v1/whoami');
+    return owner === me.name ? null : owner;
+  } catch {
+    // The request itself says what is wrong.
+    return null;
+  }
 }
 
 /** `nodes`: every node, or with `byHost` every host with holders, waiting tasks and warnings. */
