@@ -256,3 +256,20 @@ test('C6.4 S16 whoever gives back or drops what is not theirs is told whose it w
   await belay(['maintenance', 'create', '--host', 'y4', '--name', 'own'], { env });
   expect((await belay(['maintenance', 'drop', 'own'], { env })).err).toBe('');
 });
+
+test('C6.4 an agent that is away because somebody works on its host is no fault', async () => {
+  const { belay, api } = cli;
+  const host = 'apiVersion: belay.dev/v1\nkind: Host\nmetadata: { name: db2 }\nspec: {}\n';
+  await belay(['apply', '-f', cli.file('host.yaml', host)]);
+  await api.clock.advance(1);
+  api.fleet.connect('db2', false);
+  expect((await belay(['doctor'])).out).toContain('host db2 is not connected');
+  await belay(['maintenance', 'create', '--host', 'db2', '--name', 't']);
+  const words = /in maintenance: t \(the admin\) until \S+Z/;
+  const doctor = await belay(['doctor']);
+  expect([doctor.code, doctor.out]).toEqual([0, expect.stringMatching(words)]);
+  expect(doctor.out).not.toContain('belay-agent');
+  const described = (await belay(['describe', 'host', 'db2'])).out;
+  expect(described).toMatch(words);
+  expect(described).not.toContain('start its agent');
+});

@@ -288,7 +288,10 @@ function lookRoutes(deps: ApiDeps): readonly Route[] {
       id: 'listMaintenanceHosts',
       summary: 'Hosts with everything on them, holders, waiting tasks and warnings',
       answers: { 200: { description: 'Hosts' } },
-      handle: async () => ({ items: (await deps.maintenance.hosts()).map(hostJson) }),
+      handle: async () => {
+        const hosts = await deps.maintenance.hosts();
+        return { items: hosts.map((view) => hostJson(view, deps.maintenance.hostHolderOf(view.host))) };
+      },
     },
   ];
 }

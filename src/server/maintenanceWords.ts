@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { HostView, NodeView } from '../authority/index.ts';
 import { BelayError } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
+import type { Holder as Held } from '../engine/gate.ts';
 import {
   type ActionView,
   actionDocument,
@@ -162,11 +163,13 @@ export const nodeJson = ({ node, state, holders }: NodeView): Json => ({
   holders: holders.map((h) => ({ ...h, until: iso(h.until) })),
 });
 
-export const hostJson = (view: HostView): Json => ({
+/** `held`: whose task holds the host as a whole. */
+export const hostJson = (view: HostView, held: Held | null): Json => ({
   host: view.host,
   state: view.state,
   nodes: view.nodes.map(nodeJson),
   holders: view.holders.map((h) => ({ ...h, until: iso(h.until) })),
+  held: held === null ? null : { ...held, until: iso(held.until) },
   waiting: view.waiting,
   warnings: view.warnings,
 });

@@ -4,7 +4,7 @@ import { type ApiList, type ApiObject, objectPath } from '../client.ts';
 import { type Context, placeOf, structured, targetOf } from '../context.ts';
 import { age, asText, table } from '../output.ts';
 import { lag, rowsOf, type StatusRow, statusOf } from '../rows.ts';
-import type { NodeRow } from './maintenance.ts';
+import { type HostRow, inMaintenance, type NodeRow } from './maintenance.ts';
 
 /** Events shown with a description. */
 const EVENTS = '15';
@@ -31,7 +31,14 @@ export async function describe(context: Context, words: readonly string[]): Prom
   const format = structured(context);
   context.terminal.out(
     format === null
-      ? await describeText(kind.kind, object, events, context.now(), await heldOf(context, kind.kind, object))
+      ? await describeText(
+          kind.kind,
+          object,
+          events,
+          context.now(),
+          await heldOf(context, kind.kind, object),
+          await hostHeldOf(context, kind.kind, object),
+        )
       : await asText({ object, events }, format),
   );
 }
@@ -50,19 +57,27 @@ async function heldOf(
   return new Map(
     held.map((n) => {
       const [holder] = n.holders;
-      const until = holder?.until == null ? '' : ` until ${holder.until}`;
-      return [n.name, `in maintenance: ${holder?.task} (${holder?.owner})${until}`];
+      return [n.name, holder === undefined ? '' : inMaintenance(holder)];
     }),
   );
 }
 
-/** The text of a description. `held`: by name of a member, in whose maintenance it is. */
+/** Whose maintenance a host as a whole is in; null: nobody's. */
+async function hostHeldOf(context: Context, kind: string, { metadata }: ApiObject): Promise<string | null> {
+  if (kind !== 'Host') return null;
+  const { items } = await context.client.get<{ items: readonly HostRow[] }>('/api/v1/maintenance/hosts');
+  const held = items.find(({ host }) => host === metadata.name)?.held ?? null;
+  return held === null ? null : inMaintenance(held);
+}
+
+/** The text of a description. `held`: by name of a member, in whose maintenance it is; `hostHeld`: the same of a host as a whole. */
 export async function describeText(
   kind: string,
   object: ApiObject,
   events: readonly ApiObject[],
   now: number,
   held: ReadonlyMap<string, string> = new Map(),
+  hostHeld: string | null = null,
 ): Promise<string> {
   const status = statusOf(object);
   return [
@@ -72,7 +87,8 @@ export async function describeText(
     ...(kind === 'MongoDB' ? [...setLines(status), ...memberLines(status, now, held)] : []),
     ...hostLines(kind, object),
     ...(kind === 'Host' ? [...held].map(([member, text]) => pair('Maintenance', `${member}: ${text}`)) : []),
-    ...adviceLines(kind, object, status, events, held),
+    ...(hostHeld === null ? [] : [pair('Maintenance', hostHeld)]),
+    ...adviceLines(kind, object, status, events, held, hostHeld !== null),
     ...eventLines(events, now),
   ].join('\n');
 }
@@ -254,6 +270,7 @@ function adviceLines(
   status: StatusRow,
   events: readonly ApiObject[],
   held: ReadonlyMap<string, string>,
+  isHostHeld: boolean,
 ): readonly string[] {
   const advice: string[] = [];
   const { name } = object.metadata;
@@ -280,7 +297,7 @@ function adviceLines(
       );
   const blocked = status.conditions?.find((c) => c.type === 'Blocked' && c.status === 'True');
   if (blocked !== undefined) advice.push(`  ${blocked.message}`);
-  if (kind === 'Host' && (object.status as HostStatus | undefined)?.connected !== true)
+  if (kind === 'Host' && !isHostHeld && (object.status as HostStatus | undefined)?.connected !== true)
     advice.push(`  start its agent there, or let it join:   belay host token ${name}`);
   if (kind === 'Operation' && status.finishedAt === undefined) {
     advice.push(`  follow it:   belay wait operation ${name}`);

@@ -9,6 +9,7 @@ import type { ApiList } from '../client.ts';
 import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
+import { type HostRow, inMaintenance } from './maintenance.ts';
 
 export interface Finding {
   readonly level: 'ok' | 'warning' | 'problem';
@@ -107,6 +108,23 @@ function homeWritable(): Finding {
   }
 }
 
+/** A host that somebody works on may be down; any other may not. */
+async function awayHosts(context: Context, names: readonly string[]): Promise<readonly Finding[]> {
+  if (names.length === 0) return [];
+  const { items } = await context.client.get<{ items: readonly HostRow[] }>('/api/v1/maintenance/hosts');
+  return names.map((name): Finding => {
+    const held = items.find(({ host }) => host === name)?.held ?? null;
+    if (held !== null)
+      return { level: 'ok', about: 'agent', message: `host ${name} is ${inMaintenance(held)}` };
+    return {
+      level: 'problem',
+      about: 'agent',
+      message: `host ${name} is not connected`,
+      fix: 'look there: systemctl status belay-agent',
+    };
+  });
+}
+
 async function server(context: Context): Promise<readonly Finding[]> {
   try {
     const hosts = await context.client.get<ApiList>('/api/v1/hosts');
@@ -135,14 +153,13 @@ async function server(context: Context): Promise<readonly Finding[]> {
         message: 'nothing new is granted: neither to people nor to our own restarts',
         fix: 'belay maintenance switch on',
       });
-    for (const h of away)
-      findings.push({
-        level: 'problem',
-        about: 'agent',
-        message: `host ${h.metadata.name} is not connected`,
-        fix: 'look there: systemctl status belay-agent',
-      });
-    return findings;
+    return [
+      ...findings,
+      ...(await awayHosts(
+        context,
+        away.map((h) => h.metadata.name),
+      )),
+    ];
   } catch (error) {
     const known = error instanceof BelayError ? error : new BelayError('Internal', String(error));
     const level = known.code === 'ServerUnreachable' ? 'warning' : 'problem';

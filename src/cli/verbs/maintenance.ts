@@ -43,7 +43,7 @@ export interface TaskRow {
   readonly retryAfter: string | null;
   readonly groups: readonly (readonly ActionRow[])[];
 }
-interface HolderRow {
+export interface HolderRow {
   readonly task: string;
   readonly owner: string;
   readonly until: string | null;
@@ -65,6 +65,8 @@ export interface HostRow {
   readonly state: string;
   readonly nodes: readonly NodeRow[];
   readonly holders: readonly HolderRow[];
+  /** Whose task holds the host as a whole, with its agent. */
+  readonly held: HolderRow | null;
   readonly waiting: readonly {
     readonly task: string;
     readonly owner: string;
@@ -345,6 +347,11 @@ async function hosts(context: Context): Promise<void> {
   context.terminal.out(table(['HOST', 'STATE', 'NODES', 'HELD BY', 'WAITING'], rows));
   for (const { host, warnings } of items)
     for (const text of warnings) context.terminal.err(`warning: ${host}: ${text}`);
+}
+
+/** Whose maintenance something is in. */
+export function inMaintenance({ task, owner, until }: HolderRow): string {
+  return `in maintenance: ${task} (${owner})${until === null ? '' : ` until ${until}`}`;
 }
 
 const holdersText = (holders: readonly HolderRow[]): string =>
