@@ -44,9 +44,17 @@ import {
   withdrawPending,
 } from '../maintenance/index.ts';
 import { isDnsName } from '../model/index.ts';
-import { eventsOf } from './events.ts';
+import { eventsOf, switchEvent } from './events.ts';
 import { LiveFleet } from './fleet.ts';
-import { Ledger, placeOf, TASK_KIND, type TaskDocument, type TaskPlace, taskKey } from './ledger.ts';
+import {
+  Ledger,
+  placeOf,
+  type Switched,
+  TASK_KIND,
+  type TaskDocument,
+  type TaskPlace,
+  taskKey,
+} from './ledger.ts';
 import { ADOPT_DELAY, ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
 import type { FleetSource } from './ports.ts';
 import { type HostView, hostViews, type NodeView, nodeViews } from './views.ts';
@@ -67,6 +75,7 @@ export class Authority {
   readonly #listeners = new Set<() => void>();
   #desk: Desk;
   #disabled = false;
+  #switched: Switched | undefined;
   /** False: what is in memory may not be what is in the store. */
   #loaded = false;
   #places = new Map<string, TaskPlace>();
@@ -114,7 +123,11 @@ export class Authority {
   async create(asked: TaskSpec, topology: string | undefined, options: TaskOptions = {}): Promise<TaskReply> {
     const uid = asked.uid === '' ? `m-${crypto.randomUUID().slice(0, 8)}` : asked.uid;
     const spec = { ...asked, uid };
-    if (spec.dryRun) return this.#transact((desk, now) => createTask(desk, spec, now, options));
+    if (spec.dryRun)
+      return this.#transact((desk, now) => {
+        if (options.evenOff === true) desk.configure({ disabled: false });
+        return createTask(desk, spec, now, options);
+      });
     const name = isDnsName(uid) ? uid : `task-${crypto.randomUUID()}`;
     this.#making.add(name);
     let place: TaskPlace | null = null;
@@ -233,16 +246,17 @@ export class Authority {
   }
 
   /** Switches new grants off or on for everybody; what is held stays held. */
-  async setDisabled(disabled: boolean): Promise<void> {
-    await this.#transact(() => {
+  async setDisabled(disabled: boolean, by = ''): Promise<void> {
+    await this.#transact((_, at) => {
+      if (this.#disabled === disabled) return;
       this.#disabled = disabled;
-      return undefined;
+      this.#switched = { by, at };
     });
   }
 
-  /** Whether new grants are switched off. */
-  isDisabled(): Promise<boolean> {
-    return this.#transact(() => this.#disabled);
+  /** Whether new grants are switched off, and who switched last; undefined: nobody has. */
+  switchState(): Promise<{ readonly disabled: boolean; readonly switched: Switched | undefined }> {
+    return this.#transact(() => ({ disabled: this.#disabled, switched: this.#switched }));
   }
 
   /** Topology a task's nodes belong to, by their keys; undefined: managed databases. */
@@ -391,6 +405,7 @@ export class Authority {
       const loaded = await this.#ledger.load();
       this.#live.refresh(clock.now());
       this.#disabled = loaded.disabled;
+      this.#switched = loaded.switched;
       this.#places = new Map(loaded.places);
       this.#desk.replaceBook(loaded.book);
       this.#loaded = true;
@@ -415,10 +430,10 @@ export class Authority {
     });
   }
 
-  async #write(before: ReadonlyMap<string, Entry>, always: boolean, by: string): Promise<void> {
+  async #write(before: ReadonlyMap<string, Entry>, switches: boolean, by: string): Promise<void> {
     const ids = this.#desk.takeChanges();
     const real = ids.filter((id) => before.get(id) !== this.#desk.entry(id));
-    if (real.length === 0 && !always) return;
+    if (real.length === 0 && !switches) return;
     const changed: { place: TaskPlace; entry: Entry | null }[] = [];
     const events: NewEvent[] = [];
     const now = this.#options.clock.now();
@@ -430,7 +445,8 @@ export class Authority {
       events.push(...eventsOf(place, before.get(id) ?? null, entry, now, by));
     }
     const holds = [...this.#desk.entries()].filter(isHold);
-    await this.#ledger.commit(this.#desk.book(), holds, changed, events, this.#disabled);
+    if (switches) events.push(switchEvent(this.#disabled, this.#switched?.by ?? '', now));
+    await this.#ledger.commit(this.#desk.book(), holds, changed, events, this.#disabled, this.#switched);
     for (const { place, entry } of changed) {
       if (entry !== null) continue;
       // Its locks are gone with the commit; that the object lingers for a moment means nothing.

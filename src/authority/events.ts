@@ -2,7 +2,8 @@
 import type { Millis } from '../base/units.ts';
 import type { NewEvent } from '../engine/ports.ts';
 import type { Action, Entry, Permission } from '../maintenance/index.ts';
-import type { TaskPlace } from './ledger.ts';
+import { DEFAULT_NAMESPACE } from '../model/index.ts';
+import { TASK_KIND, type TaskPlace } from './ledger.ts';
 
 /** Names in one message. */
 const SHOWN = 5;
@@ -25,6 +26,19 @@ const listText = (held: readonly Pick<Permission, 'action'>[]): string => {
   const names = held.slice(0, SHOWN).map((p) => nameOf(p.action));
   return held.length > SHOWN ? `${names.join(', ')} and ${held.length - SHOWN} more` : names.join(', ');
 };
+
+/** New grants were switched off or on for everybody. */
+export function switchEvent(off: boolean, by: string, at: Millis): NewEvent {
+  const who = by === '' ? '' : ` by ${by}`;
+  return {
+    namespace: DEFAULT_NAMESPACE,
+    regarding: { kind: TASK_KIND, name: 'switch', uid: 'maintenance-switch' },
+    type: off ? 'Warning' : 'Normal',
+    reason: off ? 'MaintenanceSwitchedOff' : 'MaintenanceSwitchedOn',
+    message: off ? `nothing new is granted: switched off${who}` : `granted again: switched on${who}`,
+    at,
+  };
+}
 
 /**
  * Grants, ends and expiries between two states of an entry. Force is a warning: it asks for nobody's availability. `by`: who

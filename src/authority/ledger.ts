@@ -4,6 +4,7 @@
  * made: of two authorities on one store one gets through, the other looks again (C1.6, S13).
  */
 import { BelayError } from '../base/error.ts';
+import type { Millis } from '../base/units.ts';
 import type { Batch, NewEvent, ObjectKey, Store, StoredObject } from '../engine/ports.ts';
 import {
   type Announcement,
@@ -33,6 +34,14 @@ interface Head {
   readonly announcements: readonly Announcement[];
   readonly evicting: Book['evicting'];
   readonly disabled: boolean;
+  /** Who switched last; absent: nobody has yet. */
+  readonly switched?: Switched;
+}
+
+/** Who switched new grants off or on, and when. */
+export interface Switched {
+  readonly by: string;
+  readonly at: Millis;
 }
 
 const EMPTY_HEAD: Head = { schema: 1, decisions: 0, holds: [], disabled: false, ...EMPTY_BOOK };
@@ -47,6 +56,7 @@ export interface TaskPlace {
 export interface Loaded {
   readonly book: Book;
   readonly disabled: boolean;
+  readonly switched: Switched | undefined;
   readonly version: number;
   readonly places: ReadonlyMap<string, TaskPlace>;
   /** Documents nobody has decided on yet. */
@@ -95,9 +105,9 @@ export class Ledger {
     }
     entries.push(...this.#head.holds);
     entries.sort((a, b) => a.createdAt - b.createdAt || numberOf(a.id) - numberOf(b.id));
-    const { nextPermission, nextRequest, announcements, evicting, disabled } = this.#head;
+    const { nextPermission, nextRequest, announcements, evicting, disabled, switched } = this.#head;
     const book = { entries, announcements, evicting, nextPermission, nextRequest };
-    return { book, disabled, version: this.#version, places, undecided, ended };
+    return { book, disabled, switched, version: this.#version, places, undecided, ended };
   }
 
   async #tasks(): Promise<readonly StoredObject[]> {
@@ -133,6 +143,7 @@ export class Ledger {
     changed: readonly { readonly place: TaskPlace; readonly entry: Entry | null }[],
     events: readonly NewEvent[],
     disabled: boolean,
+    switched: Switched | undefined,
   ): Promise<void> {
     const { nextPermission, nextRequest, announcements, evicting } = book;
     const decisions = this.#head.decisions + 1;
@@ -145,6 +156,7 @@ export class Ledger {
       announcements,
       evicting,
       disabled,
+      ...(switched === undefined ? {} : { switched }),
     };
     const status: NonNullable<Batch['status']> = changed.map(({ place, entry }) => ({
       key: place.key,

@@ -273,3 +273,20 @@ test('C6.4 an agent that is away because somebody works on its host is no fault'
   expect(described).toMatch(words);
   expect(described).not.toContain('start its agent');
 });
+
+test('C6.4 S16 who switched new grants off and since when is told, and explain goes on explaining', async () => {
+  const { belay } = cli;
+  await belay(['maintenance', 'switch', 'off']);
+  const off = /switched off by the admin since \S+Z/;
+  expect((await belay(['doctor'])).out).toMatch(off);
+  expect((await belay(['maintenance', 'list'])).err).toMatch(off);
+  expect((await belay(['maintenance', 'nodes', '--by-host'])).err).toMatch(off);
+  const explained = await belay(['maintenance', 'explain', '--hosts', 'y1']);
+  expect([explained.code, explained.out]).toEqual([0, expect.stringContaining('would be granted')]);
+  expect((await belay(['maintenance', 'create', '--host', 'y1'])).err).toContain('MaintenanceDisabled');
+  await belay(['maintenance', 'switch', 'on']);
+  const events = (await belay(['events'])).out;
+  expect(events).toMatch(/MaintenanceSwitchedOff .*switched off by the admin/);
+  expect(events).toMatch(/MaintenanceSwitchedOn .*switched on by the admin/);
+  expect((await belay(['maintenance', 'list'])).err).toBe('');
+});

@@ -36,6 +36,8 @@ export interface TaskOptions {
   /** Whether one group may hold several actions. */
   readonly composite?: boolean;
   readonly priorities?: boolean;
+  /** A dry run tells what would be given if new grants were not switched off. */
+  readonly evenOff?: boolean;
   /** Whether whoever drains and cordons nodes can be reached to take it back. */
   readonly tabletsReachable?: boolean;
 }

@@ -56,7 +56,7 @@ function taskRoutes(deps: ApiDeps): readonly Route[] {
     const request = call.body as TaskRequest;
     const spec = taskFrom(request, nameOf(call), dryRun);
     await refuseUnfit(deps.maintenance, request, spec, call.identity);
-    const options = request.compat === true ? { compat: ORIGINAL } : {};
+    const options = { evenOff: dryRun, ...(request.compat === true ? { compat: ORIGINAL } : {}) };
     const reply = await deps.maintenance.create(spec, request.topology, options);
     throwUnlessDone(reply.status, reply.issues);
     return told(deps.maintenance, reply, request.topology);
@@ -199,7 +199,7 @@ function taskChanges(deps: ApiDeps): readonly Route[] {
       answers: { 200: { description: 'As it is now' } },
       handle: async (call) => {
         const { disabled } = call.body as z.infer<typeof SWITCH>;
-        await maintenance.setDisabled(disabled);
+        await maintenance.setDisabled(disabled, nameOf(call));
         return { disabled };
       },
     },
@@ -278,9 +278,13 @@ function lookRoutes(deps: ApiDeps): readonly Route[] {
       ...base,
       path: '/api/v1/maintenance/switch',
       id: 'readMaintenanceSwitch',
-      summary: 'Whether new grants are switched off',
+      summary: 'Whether new grants are switched off, since when and by whom',
       answers: { 200: { description: 'As it is' } },
-      handle: async () => ({ disabled: await deps.maintenance.isDisabled() }),
+      handle: async () => {
+        const { disabled, switched } = await deps.maintenance.switchState();
+        const since = switched === undefined ? null : new Date(switched.at).toISOString();
+        return { disabled, since, by: switched?.by ?? null };
+      },
     },
     {
       ...base,

@@ -9,7 +9,7 @@ import type { ApiList } from '../client.ts';
 import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
-import { type HostRow, inMaintenance } from './maintenance.ts';
+import { type HostRow, inMaintenance, switchedOff } from './maintenance.ts';
 
 export interface Finding {
   readonly level: 'ok' | 'warning' | 'problem';
@@ -145,12 +145,12 @@ async function server(context: Context): Promise<readonly Finding[]> {
         message: 'no host has joined, so nothing can be placed',
         fix: 'let one join: belay host token NAME   or run this machine: belay up',
       });
-    const { disabled } = await context.client.get<{ disabled: boolean }>('/api/v1/maintenance/switch');
-    if (disabled)
+    const off = await switchedOff(context);
+    if (off !== null)
       findings.push({
         level: 'warning',
         about: 'maintenance',
-        message: 'nothing new is granted: neither to people nor to our own restarts',
+        message: off,
         fix: 'belay maintenance switch on',
       });
     return [

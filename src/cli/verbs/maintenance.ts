@@ -206,6 +206,7 @@ export async function list(context: Context, owner: string | undefined): Promise
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(items, format));
   if (context.output === 'name') return items.forEach((t) => void context.terminal.out(t.name));
+  await warnIfOff(context);
   if (items.length === 0) return context.terminal.out('There are no maintenance tasks');
   const rows = items.map((t) => {
     const actions = t.groups.flat();
@@ -319,6 +320,24 @@ async function nodesOf(context: Context, cluster: string | undefined): Promise<r
   });
 }
 
+/** That new grants are switched off, since when and by whom; null: they are not. */
+export async function switchedOff(context: Context): Promise<string | null> {
+  const path = '/api/v1/maintenance/switch';
+  const { disabled, since, by } = await context.client.get<{
+    disabled: boolean;
+    since?: string | null;
+    by?: string | null;
+  }>(path);
+  if (!disabled) return null;
+  const who = by ? ` by ${by}` : '';
+  return `switched off${who}${since ? ` since ${since}` : ''}: nothing new is granted, neither to people nor to our own restarts`;
+}
+
+async function warnIfOff(context: Context): Promise<void> {
+  const off = await switchedOff(context);
+  if (off !== null) context.terminal.err(`warning: maintenance is ${off}; belay maintenance switch on`);
+}
+
 /** `switch`: whether anything new is granted; what is held stays held. */
 export async function switchGrants(context: Context, to: string): Promise<void> {
   if (to !== 'on' && to !== 'off')
@@ -337,6 +356,7 @@ async function hosts(context: Context): Promise<void> {
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(items, format));
   if (context.output === 'name') return items.forEach((h) => void context.terminal.out(h.host));
+  await warnIfOff(context);
   const rows = items.map((h) => [
     h.host,
     h.state,
