@@ -67,10 +67,11 @@ async function topologyOf(deps: PlaceDeps, database: string): Promise<string | n
   if (found.length > 1)
     return usual !== undefined && have.has(usual) ? usual : which(`${database} is in several. `, found);
   if (nodes.some((node) => node.id === undefined && node.cluster === path)) return null;
-  // A domain (`/Root`) is no database; and where no database is known, a client may call it what it likes.
-  const blind =
-    !path.includes('/') || nodes.every((node) => node.cluster !== usual || node.tenant === undefined);
-  if (usual !== undefined && blind) return usual;
+  // The root of its databases (`/Root` of `/Root/db1`) is the cluster itself.
+  const isRoot = nodes.some(
+    ({ cluster, tenant }) => cluster === usual && tenant?.replace(/^\/+/, '').startsWith(`${path}/`),
+  );
+  if (usual !== undefined && isRoot) return usual;
   if (usual === undefined && names.length === 0) throw new BadAction(`there is no database ${database}`);
   return which(`there is no database ${database}. `, names);
 }

@@ -342,3 +342,19 @@ test('the numbers of fields in the .proto files are those of the generated code'
     expect(written.sort()).toEqual(generated.sort());
   }
 });
+
+test('C6.2 C6.3 a database that is not known is refused also where there is one topology only', async () => {
+  const client = (await stageOf(new World({ nodes: 8 }))).client('eve');
+  const told = async (database: string) => {
+    client.database = database;
+    const { status, issues } = await client.nodes();
+    return [status, issues[0] ?? ''];
+  };
+  expect(await told('')).toEqual(['SUCCESS', '']);
+  expect(await told('/played')).toEqual(['SUCCESS', '']);
+  for (const database of ['/Root/nope', '/nope']) {
+    const [status, issue] = await told(database);
+    expect(status).toBe('BAD_REQUEST');
+    expect(issue).toContain(`there is no database ${database}. There are played: name one`);
+  }
+});
