@@ -1,11 +1,11 @@
 /** The verbs of operations (A13.1) and their options. */
 import type { Command } from 'commander';
 import { BelayError } from '../base/error.ts';
-import { collect, examples, flag, type MakeVerb, type Options, parseTimeout, text } from './verbKit.ts';
+import { collect, examples, flag, type MakeVerb, type Options, text, timeOption } from './verbKit.ts';
 import type { Wish } from './verbs/operations.ts';
 
 /** How long an operation is followed when nobody says: the longest is an initial sync. */
-const FOLLOW_DEFAULT = 6 * 3_600_000;
+const FOLLOW_DEFAULT = '6h';
 
 const list = (options: Options, name: string): readonly string[] => options[name] as readonly string[];
 /** Only what was given: the server knows the defaults. */
@@ -24,7 +24,7 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
     )
       .option('--no-wait', 'do not follow it')
       .option('--plan', 'every step it would take; nothing is done')
-      .option('--timeout <duration>', 'how long to follow it (default: 6h)', parseTimeout, FOLLOW_DEFAULT);
+      .addOption(timeOption('--timeout <duration>', 'how long to follow it', FOLLOW_DEFAULT));
 
   examples(
     operation(program, 'restart <name>', 'restart members one after the other, the primary last', (o) => ({
@@ -152,7 +152,7 @@ function authorityVerb(rotate: Command, verb: MakeVerb): void {
     )
       .option('--clients-updated', 'clients have the bundle with both: let the new one issue')
       .option('--no-wait', 'do not wait for members and agents')
-      .option('--timeout <duration>', 'how long to wait (default: 6h)', parseTimeout, FOLLOW_DEFAULT),
+      .addOption(timeOption('--timeout <duration>', 'how long to wait', FOLLOW_DEFAULT)),
     'belay rotate ca',
     'belay rotate ca --clients-updated',
   );
@@ -183,5 +183,5 @@ function recordVerbs(program: Command, verb: MakeVerb): void {
       }),
   )
     .option('--no-wait', 'do not wait until it has stopped')
-    .option('--timeout <duration>', 'how long to wait (default: 6h)', parseTimeout, FOLLOW_DEFAULT);
+    .addOption(timeOption('--timeout <duration>', 'how long to wait', FOLLOW_DEFAULT));
 }
