@@ -52,7 +52,9 @@ function maxAge(text: string): Millis {
 /** Before it was noted by itself, everything aged with the last push. */
 const nodesSince = (status: Status | null): string | undefined => {
   const health = status?.health;
-  return health?.nodesSince ?? (health?.nodes.length ? health.observedAt : undefined);
+  return (
+    health?.nodesSince ?? (health?.nodes.some((n) => n.state !== undefined) ? health.observedAt : undefined)
+  );
 };
 
 /** When the next pushed state, or the document's, gets too old; null: nothing will. */

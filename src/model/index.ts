@@ -31,6 +31,7 @@ export * from './managedKeys.ts';
 export * from './meta.ts';
 export * from './network.ts';
 export type { Warning } from './problems.ts';
+export { problemsFromIssues } from './problems.ts';
 export * from './quantity.ts';
 export { redact, redactText } from './redact.ts';
 export * from './reference.ts';

@@ -416,3 +416,25 @@ test('C1.5 C6.4 S13 nobody but an admin asks in the name of somebody else, over 
   const again = await api.call('POST', '/api/v1/apply', { as: 'operator', body: document });
   expect(again.body.outcome).toBe('unchanged');
 });
+
+test('C5.3 C6.3 a push without a state starts no clock; what is wrong with a body is told as of documents', async () => {
+  await put(topology({ healthMaxAge: '1m' }));
+  const push = (body: unknown) => api.call('POST', '/api/v1/topologies/ydb/health', { body });
+  expect((await push({ nodes: [{ id: 1 }] })).body.errors).toEqual([
+    {
+      path: 'nodes[0].state',
+      message: 'is required where nothing else is told of a node: Up, Down or Unknown',
+    },
+  ]);
+  for (let i = 0; i < 3; i++) {
+    expect((await push({ nodes: [{ id: 1, version: '25.1' }] })).status).toBe(200);
+    await api.clock.advance(61_000);
+  }
+  const { body } = await api.call('GET', '/api/v1/maintenance/nodes?cluster=ydb');
+  expect(new Set(body.items.map((n: { state: string }) => n.state))).toEqual(new Set(['Up']));
+  expect((await push({ nodes: [{ id: 1, state: 'up?' }] })).body.errors).toEqual([
+    { path: 'nodes[0].state', message: 'must be one of Up, Down, Unknown; did you mean Up?' },
+  ]);
+  const put1 = await api.call('PUT', '/api/v1/maintenance/switch', { body: { disabled: 'yes' } });
+  expect(put1.body.errors).toEqual([{ path: 'disabled', message: 'must be true or false, not text' }]);
+});

@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { BelayError } from '../base/error.ts';
+import { problemsFromIssues } from '../model/index.ts';
 import { ROLES, type Role } from '../security/tokens.ts';
 import type { ApiDeps, Identity } from './deps.ts';
 
@@ -139,11 +140,7 @@ function checkBody(body: unknown, route: Route): unknown {
   if (route.body?.check === undefined) return body;
   const parsed = route.body.check.safeParse(body ?? {});
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.flatMap((issue) =>
-    issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'unknown field' }))
-      : [{ path: issue.path.join('.'), message: issue.message }],
-  );
+  const problems = problemsFromIssues(parsed.error.issues, body, { namesAt: () => [] });
   throw new BelayError(
     'Invalid',
     `the request has ${problems.length} problem${problems.length === 1 ? '' : 's'}`,

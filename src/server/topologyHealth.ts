@@ -77,7 +77,11 @@ function mergedHealth(known: Health | undefined, news: TopologyHealth, spec: Top
   });
   const since =
     known?.nodesSince ??
-    (known?.nodes.length ? before : news.nodes.some((n) => n.state !== undefined) ? observedAt : undefined);
+    (known?.nodes.some((n) => n.state !== undefined)
+      ? before
+      : news.nodes.some((n) => n.state !== undefined)
+        ? observedAt
+        : undefined);
   const there = thingsIn(spec);
   return {
     nodes: merged(known?.nodes ?? [], nodes, before, (n) => `${n.id}`, there.nodes),

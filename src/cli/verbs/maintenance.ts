@@ -140,8 +140,8 @@ export async function ask(context: Context, path: string, wanted: Wanted): Promi
 /** What people gave where the API names a field. */
 const OPTION_OF: readonly (readonly [RegExp, string])[] = [
   [/^(groups\.\d+\.actions\.\d+\.)?duration$/, '--duration'],
-  [/^hosts(\.\d+)?$/, '--host'],
-  [/^nodes(\.\d+)?$/, '--node'],
+  [/^hosts([.[]\d+\]?)?$/, '--host'],
+  [/^nodes([.[]\d+\]?)?$/, '--node'],
   [/^(topology|priority|reason|name|mode)$/, '--$1'],
 ];
 
@@ -207,7 +207,10 @@ export async function list(context: Context, owner: string | undefined): Promise
   if (format !== null) return context.terminal.out(await asText(items, format));
   if (context.output === 'name') return items.forEach((t) => void context.terminal.out(t.name));
   await warnIfOff(context);
-  if (items.length === 0) return context.terminal.out('There are no maintenance tasks');
+  if (items.length === 0) {
+    const of = owner === undefined ? '' : ` of ${owner}`;
+    return context.terminal.out(`There are no maintenance tasks${of}`);
+  }
   const rows = items.map((t) => {
     const actions = t.groups.flat();
     const held = actions.filter((a) => a.state !== 'pending').length;

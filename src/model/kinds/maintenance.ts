@@ -62,7 +62,10 @@ const taskSpec = z.strictObject({
   priority: wholeNumber(PRIORITY_RANGE.least, PRIORITY_RANGE.most)
     .default(0)
     .describe('A smaller number is more urgent.'),
-  owner: z.string().optional().describe('Who asked; by default the signed-in user, and only admins may name another.'),
+  owner: z
+    .string()
+    .optional()
+    .describe('Who asked; by default the signed-in user, and only admins may name another.'),
   reason: z
     .string()
     .max(128, { error: 'must be at most 128 characters' })

@@ -163,11 +163,15 @@ export function healthProblems(
   const disks = new Map(spec.nodes.map((node) => [node.id, new Set(node.disks.map((disk) => disk.id))]));
   const groups = new Map(spec.storageGroups.map((g) => [g.id, new Set(g.vdisks.map((v) => v.node))]));
   const nodeNames = new Names<number>(problems);
-  for (const [i, { id, startedAt }] of news.nodes.entries()) {
+  for (const [i, { id, state, startedAt, version }] of news.nodes.entries()) {
     const path = `nodes[${i}].id`;
     if (!disks.has(id)) problems.push(noNode(path, id));
     nodeNames.add(id, path, `node ${id}`);
     problems.push(...startProblem(`nodes[${i}].startedAt`, startedAt, now));
+    if (state === undefined && startedAt === undefined && version === undefined) {
+      const message = 'is required where nothing else is told of a node: Up, Down or Unknown';
+      problems.push({ path: `nodes[${i}].state`, message });
+    }
   }
   const diskNames = new Names<string>(problems);
   for (const [i, { node, disk }] of news.disks.entries()) {
