@@ -407,3 +407,14 @@ test('A6.7 L1 whose runtime is gone is done with before the next has to leave', 
   const { act } = plan(now, sharded({}, { routers: 1 }), state, 1_000_000);
   expect(act?.steps).toEqual([{ kind: 'deleteVolume', member: 'events-mongos-2' }]);
 });
+
+test('A6.2 A6.5 S1 a router leaves after the last one has heard of new config servers: alone it could not be told', () => {
+  const before = created(sharded());
+  const next = changed(before, sharded({}, { config: 5, routers: 1 }));
+  expect([next.refusals, next.converges]).toEqual([[], true]);
+  const told = lines(next);
+  expect(told.indexOf('reload events-mongos-0')).toBeGreaterThan(-1);
+  expect(told.indexOf('deleteRuntime events-mongos-1')).toBeGreaterThan(
+    told.indexOf('reload events-mongos-0'),
+  );
+});

@@ -18,7 +18,15 @@ import { LAG_LIMIT, MAX_VOTERS, SECOND_LOOK } from '../limits.ts';
 import { holderOf } from '../maintained.ts';
 import { holdsMembership } from '../operations/index.ts';
 import { pendingOf } from '../state.ts';
-import { configRow, isBeingReplaced, isSubstitute, memberHost, placeOf, wantedMember } from '../topology.ts';
+import {
+  configRow,
+  isBeingReplaced,
+  isRouter,
+  isSubstitute,
+  memberHost,
+  placeOf,
+  wantedMember,
+} from '../topology.ts';
 import type { MemberState, ReplicaSetState, State } from '../types.ts';
 import {
   act,
@@ -31,7 +39,7 @@ import {
   verdict,
   wait,
 } from './planner.ts';
-import { heirOf, isUnderWay } from './rollout.ts';
+import { heirOf, isUnderWay, needOf } from './rollout.ts';
 
 /*
  * Who is in the set. One change a time, each built on the configuration the primary has now (STK-09):
@@ -415,9 +423,26 @@ export const planRetirement: Planner = (scene) => {
   const decisions = [...leaving, ...left]
     .filter((m) => pendingOf(scene.state, m.name) === null && isOut(scene, m))
     .sort((a, b) => Number(a.serviceId !== null) - Number(b.serviceId !== null))
-    .flatMap((member) => takeDown(scene, member, left.includes(member) ? 'Replacing' : 'ScaleDown'));
+    .flatMap(
+      (member) =>
+        afterTheLast(scene, member) ??
+        takeDown(scene, member, left.includes(member) ? 'Replacing' : 'ScaleDown'),
+    );
   return verdict(decisions, false);
 };
+
+/** A router alone is not restarted (S1): what the one that stays is still to be given it gets while another serves. */
+function afterTheLast(scene: Scene, member: MemberState): readonly Decision[] | null {
+  const { members } = scene.state;
+  const staying = members.filter((m) => isRouter(m) && m.stage !== 'removing');
+  const [last, ...others] = staying;
+  if (!isRouter(member) || member.serviceId === null || last === undefined || others.length > 0) return null;
+  // Routers are given the list of config servers that have settled (A6.2).
+  const moving = members.some((m) => m.role === 'configServer' && m.stage !== 'active');
+  if (!moving && needOf(scene, last) === null) return null;
+  const detail = `${member.name} leaves when ${last.name} has what it is to be given: a router alone is not restarted`;
+  return [wait('WaitingForRouter', soon(scene), detail, member.name)];
+}
 
 function takeDown(scene: Scene, member: MemberState, because: Reason): readonly Decision[] {
   const kind = member.serviceId !== null ? 'deleteRuntime' : 'deleteVolume';
