@@ -436,7 +436,8 @@ function afterTheLast(scene: Scene, member: MemberState): readonly Decision[] | 
   const { members } = scene.state;
   const staying = members.filter((m) => isRouter(m) && m.stage !== 'removing');
   const [last, ...others] = staying;
-  if (!isRouter(member) || member.serviceId === null || last === undefined || others.length > 0) return null;
+  const serves = scene.all.some((v) => v.member.name === member.name && isHealthy(v, scene.all));
+  if (!isRouter(member) || !serves || last === undefined || others.length > 0) return null;
   // Routers are given the list of config servers that have settled (A6.2).
   const moving = members.some((m) => m.role === 'configServer' && m.stage !== 'active');
   if (!moving && needOf(scene, last) === null) return null;
