@@ -225,4 +225,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'routers began with the binary of a config server that was on its way out, and could not start',
   },
+  {
+    seed: 620_065,
+    kind: 'sharded',
+    showed: 'the last router waited for one to serve meanwhile that was leaving and had never run',
+  },
 ];
