@@ -169,6 +169,13 @@ const localHost = (scene: Scene, own: Used): string | null =>
 function nowhere(scene: Scene, own: Used, wish: Replacement | null): readonly [string, string] {
   const join = 'name hosts that have joined: belay get hosts';
   const wanted = scene.desired.hosts?.join(', ') ?? 'any';
+  const { hosts } = scene.observed;
+  const closed = hosts.filter((h) => !h.schedulable && (scene.desired.hosts?.includes(h.name) ?? true));
+  if (wish === null && closed.length > 0) {
+    const who = closed.map((h) => h.name).join(', ');
+    const fix = `set spec.unschedulable of ${who} to false, or let another host join: belay host token NAME`;
+    return [`new members are not to be placed on ${who}`, fix];
+  }
   if (wish === null) return [`no host fits spec.placement (${wanted})`, join];
   const localOn = localHost(scene, own);
   if (localOn !== null)

@@ -188,3 +188,17 @@ test('C6.4 A14.3 a host that somebody works on is waited for also while its agen
     detail: expect.stringContaining('db2'),
   });
 });
+
+test('A4.3 L3 a host that takes no new members is named as what stands in the way; one that nobody knows is not', () => {
+  const closed = [host('db1', { schedulable: false })];
+  const { blocks } = decided({ hosts: closed });
+  expect(blocks).toMatchObject([
+    {
+      by: 'NoHosts',
+      detail: 'new members are not to be placed on db1',
+      fix: expect.stringContaining('set spec.unschedulable of db1 to false'),
+    },
+  ]);
+  const elsewhere = decided({ hosts: closed }, desired({ hosts: ['db9'] }, 2)).blocks;
+  expect(elsewhere).toMatchObject([{ by: 'NoHosts', detail: 'no host fits spec.placement (db9)' }]);
+});
