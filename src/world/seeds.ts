@@ -230,4 +230,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'the last router waited for one to serve meanwhile that was leaving and had never run',
   },
+  {
+    seed: 3083,
+    kind: 'replicaSets',
+    showed: 'what a forgotten import had made lost its runtime, and its member was made anew beside the volume',
+  },
 ];

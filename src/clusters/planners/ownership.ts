@@ -65,7 +65,7 @@ export function conflict(
   return null;
 }
 
-function isOurs(scene: Scene, member: MemberState, owner: OwnerMarker | null): boolean {
+export function isOurs(scene: Scene, member: MemberState, owner: OwnerMarker | null): boolean {
   return owner !== null && owner.clusterUid === scene.state.uid && owner.member === member.name;
 }
 

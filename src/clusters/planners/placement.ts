@@ -6,6 +6,7 @@ import { retryOf } from '../state.ts';
 import { isRouter, untouched } from '../topology.ts';
 import type { MemberState, ObservedHost, Replacement } from '../types.ts';
 import { firstVersion } from '../versions.ts';
+import { isOurs } from './ownership.ts';
 import { blocked, type Scene, soon, wait } from './planner.ts';
 
 /**
@@ -35,7 +36,8 @@ export function placeAll(
       continue;
     }
     const own = used.filter((u) => u.group === member.replicaSet && !u.left);
-    const host = member.host === null ? chooseHost(scene, used, own, member) : hostOf(scene, member.host);
+    const before = member.host ?? volumeHost(scene, member);
+    const host = before === null ? chooseHost(scene, used, own, member) : hostOf(scene, before);
     if (!host.ok) return host;
     const port = choosePort(scene, host.value, used, member.lostPorts ?? []);
     if (!port.ok) return port;
@@ -50,6 +52,10 @@ export function placeAll(
   }
   return ok(placed);
 }
+
+/** A4.6: where a volume of it lies that an earlier import made, of which only this is left. Its import takes it up. */
+const volumeHost = (scene: Scene, member: MemberState): string | null =>
+  scene.observed.services?.find((s) => s.kind === 'volume' && isOurs(scene, member, s.owner))?.host ?? null;
 
 /** Its runtime could not be made where it was, and no configuration of a set has it by that port. */
 function lostItsPortMeanwhile({ state, desired }: Scene, { name, replicaSet }: MemberState): boolean {

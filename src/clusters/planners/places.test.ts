@@ -202,3 +202,17 @@ test('A4.3 L3 a host that takes no new members is named as what stands in the wa
   const elsewhere = decided({ hosts: closed }, desired({ hosts: ['db9'] }, 2)).blocks;
   expect(elsewhere).toMatchObject([{ by: 'NoHosts', detail: 'no host fits spec.placement (db9)' }]);
 });
+
+test('A4.6 S4 a member of whose forgotten import only the volume is left is made where that lies', () => {
+  const record = forgotten(want, { 'orders-0': 'db3', 'orders-1': 'db2' });
+  const volume = service({ id: 'v-1', kind: 'volume', host: 'db3', port: null });
+  const places = (services: readonly ServiceFacts[]): readonly string[] =>
+    (plan(observed({ services }), want, record, 1000).act?.steps ?? []).flatMap((s) =>
+      s.kind === 'import' ? [`${s.member} ${s.placement.host}`] : [],
+    );
+  expect(places([])).toEqual(['orders-0 db1', 'orders-1 db2']);
+  expect(places([volume])).toContain('orders-0 db3');
+  // One with another's marker is not taken for it.
+  const other = { ...volume, owner: markerOf(state.uid, 'orders-7'), hostname: 'orders-7' };
+  expect(places([other])).toEqual(['orders-0 db1', 'orders-1 db2']);
+});
