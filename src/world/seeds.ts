@@ -233,6 +233,7 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   {
     seed: 3083,
     kind: 'replicaSets',
-    showed: 'what a forgotten import had made lost its runtime, and its member was made anew beside the volume',
+    showed:
+      'what a forgotten import had made lost its runtime, and its member was made anew beside the volume',
   },
 ];
