@@ -302,7 +302,7 @@ test('A7.4 a set that runs and only cannot get more members has not failed, and 
   const o = { ...seen(state, d, HEALTHY), hosts: [host('db1', { schedulable: false })] };
   const is = of(o, 0, { want, state: advance(state, want, o, 0) });
   expect([is.phase, condition(is, 'Blocked')?.reason]).toEqual(['Reconciling', 'NoHosts']);
-  expect(is.message).toContain('no host');
+  expect(is.message).toContain('new members are not to be placed on db1');
 });
 
 test('C6.4 S15 what is down besides is a fault all the same, and so is a set without a primary', () => {
