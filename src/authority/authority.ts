@@ -31,7 +31,6 @@ import {
   listTasks,
   type MemberAsk,
   ORIGINAL,
-  type Refusal,
   refreshTask,
   releaseMember,
   sameAsk,
@@ -46,6 +45,7 @@ import {
 import { isDnsName } from '../model/index.ts';
 import { eventsOf, switchEvent } from './events.ts';
 import { LiveFleet } from './fleet.ts';
+import { goOn, isHandingOver, waitsForHandOver } from './handOvers.ts';
 import {
   Ledger,
   placeOf,
@@ -583,29 +583,3 @@ export class Authority {
     });
   }
 }
-
-const waitsForHandOver = (entry: Entry): boolean =>
-  entry.stepDown === true &&
-  entry.stale !== true &&
-  entry.pending.some((p) => p.refusal?.reason === 'PrimaryStepsDown');
-
-/**
- * What was handed over is granted at once, before the member can be elected again. Until then everything stays as it was
- * told.
- */
-function goOn(desk: Desk, entry: Entry, now: Millis): void {
-  const tried = desk.check(entry.id, now, { dry: true });
-  const waits = tried.pending.some(
-    ({ refusal }) => refusal?.reason === 'PrimaryStepsDown' || isOurs(refusal),
-  );
-  if (tried.granted.length > 0 || !waits) desk.check(entry.id, now);
-}
-
-/** The control plane holds a member for it: that lock is no news to whoever waits for just this. */
-const isHandingOver = (desk: Desk, entry: Entry, now: Millis): boolean => {
-  const tried = desk.check(entry.id, now, { dry: true });
-  return tried.granted.length === 0 && tried.pending.some(({ refusal }) => isOurs(refusal));
-};
-
-const isOurs = (refusal: Refusal | null): boolean =>
-  refusal?.by.some((b) => b.kind === 'lock' && b.owner === ENGINE_OWNER) === true;
