@@ -6,7 +6,10 @@ import type { Desired, MemberState, State } from './types.ts';
 /** How a binary change moves between majors. */
 export type MajorStep = 'same' | 'next' | 'skip' | 'down';
 
-const majorOf = (version: string): number => Number(version.split('.')[0]);
+const majorOf = (version: string): number => {
+  const dot = version.indexOf('.');
+  return Number(dot < 0 ? version : version.slice(0, dot));
+};
 
 /** Majors on offer, oldest first. */
 const MAJORS: readonly number[] = [...new Set(SUPPORTED_SERIES.map(majorOf))].sort((a, b) => a - b);

@@ -8,12 +8,13 @@
  * Invariants kept here: S9 (fence on every write and effect), S10 and S16 (one intent, one id), L2 (a step whose effect
  * is not visible yet is not repeated at once), and the rule that an unchanged world is not written down again.
  */
+
+import { equalValues } from '../base/equal.ts';
 import { asBelayError, BelayError } from '../base/error.ts';
 import { hash } from '../base/rng.ts';
 import type { Millis } from '../base/units.ts';
 import type { StepOutcome } from '../clusters/decisions.ts';
 import type { Grant } from '../maintenance/index.ts';
-import { equalValues } from './equal.ts';
 import type { Gate, Passed } from './gate.ts';
 import { Gatekeeper } from './gatekeeper.ts';
 import { askedForMore, type Informer, keyOf } from './informer.ts';

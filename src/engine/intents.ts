@@ -3,8 +3,9 @@
  * again under its old id, so that whoever carries it out recognises it (S10), or closed when the world no longer asks
  * for it. A step is recognised by kind, target and equal content.
  */
+
+import { equalValues } from '../base/equal.ts';
 import type { Millis } from '../base/units.ts';
-import { equalValues } from './equal.ts';
 import type { JournalEntry, JournalOutcome } from './ports.ts';
 import type { AnyStep } from './provider.ts';
 

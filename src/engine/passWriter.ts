@@ -1,4 +1,4 @@
-import { equalValues } from './equal.ts';
+import { equalValues } from '../base/equal.ts';
 import { type Informer, keyOf } from './informer.ts';
 import type { Pass } from './memory.ts';
 import type { EngineMetrics } from './metrics.ts';

@@ -76,17 +76,3 @@ export function withoutNulls(value: unknown): unknown {
   const entries = Object.entries(value).filter(([, item]) => item !== null);
   return Object.fromEntries(entries.map(([key, item]) => [key, withoutNulls(item)]));
 }
-
-/** Whether two JSON values are equal, whatever the order of keys. */
-export function sameJson(a: unknown, b: unknown): boolean {
-  if (Object.is(a, b)) return true;
-  if (Array.isArray(a)) {
-    return Array.isArray(b) && a.length === b.length && a.every((item, index) => sameJson(item, b[index]));
-  }
-  if (!isMap(a) || !isMap(b)) return false;
-  const keys = Object.keys(a).filter((key) => a[key] !== undefined);
-  const others = Object.keys(b).filter((key) => b[key] !== undefined);
-  return (
-    keys.length === others.length && keys.every((key) => Object.hasOwn(b, key) && sameJson(a[key], b[key]))
-  );
-}

@@ -2,9 +2,10 @@
  * MongoDBUser documents whose MongoDB is not there: they say so, and their deletion is not held up (B3.5). A user whose
  * cluster exists is part of that cluster's pass; here the cluster is only woken.
  */
+
+import { equalValues } from '../base/equal.ts';
 import type { Millis } from '../base/units.ts';
 import type { EngineParts } from '../engine/engine.ts';
-import { equalValues } from '../engine/equal.ts';
 import { keyOf } from '../engine/informer.ts';
 import type { Clock, Store } from '../engine/ports.ts';
 import type { Reconciler } from '../engine/provider.ts';

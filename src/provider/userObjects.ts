@@ -240,9 +240,9 @@ export async function userObjects(
   return users;
 }
 
-function byAge(a: StoredObject, b: StoredObject): number {
-  const order = a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp);
-  return order !== 0 ? order : a.metadata.uid.localeCompare(b.metadata.uid);
+function byAge({ metadata: a }: StoredObject, { metadata: b }: StoredObject): number {
+  if (a.creationTimestamp !== b.creationTimestamp) return a.creationTimestamp < b.creationTimestamp ? -1 : 1;
+  return a.uid < b.uid ? -1 : a.uid > b.uid ? 1 : 0;
 }
 
 function refusal(spec: UserSpec, other: StoredObject | undefined): UserObject['refused'] {

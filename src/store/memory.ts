@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { equalValues } from '../base/equal.ts';
 import type {
   Batch,
   Clock,
@@ -22,7 +23,7 @@ import type {
 } from '../engine/ports.ts';
 import * as errors from './errors.ts';
 import { Feed } from './feed.ts';
-import { encodeJson, plainJson, sameJson } from './json.ts';
+import { encodeJson, plainJson } from './json.ts';
 import { STORE_LIMITS, type StoreLimits } from './limits.ts';
 import { type MemoryDisk, MemoryWrite, memoryDisk } from './memory-tables.ts';
 import { decodePosition, encodePosition } from './paging.ts';
@@ -393,7 +394,7 @@ function putState(
 
 /** Equal as JSON; the order of keys does not matter. */
 const sameText = (a: string, b: string): boolean =>
-  a === b || (a.length === b.length && sameJson(JSON.parse(a), JSON.parse(b)));
+  a === b || (a.length === b.length && equalValues(JSON.parse(a), JSON.parse(b)));
 
 function addIntents(write: MemoryWrite, intents: readonly JournalIntent[], limits: StoreLimits): void {
   const { disk } = write;

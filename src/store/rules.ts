@@ -1,5 +1,6 @@
 /** What happens to objects, leases and events when they are written: the same for every database. No I/O here. */
 import { createHash } from 'node:crypto';
+import { equalValues } from '../base/equal.ts';
 import type {
   JournalOutcome,
   Lease,
@@ -10,7 +11,7 @@ import type {
   StoredObject,
 } from '../engine/ports.ts';
 import { beingDeleted, describeKey } from './errors.ts';
-import { plainJson, sameJson } from './json.ts';
+import { plainJson } from './json.ts';
 
 /** An object about to be written: its resourceVersion is given by the write itself. */
 export interface Draft extends Omit<StoredObject, 'metadata'> {
@@ -65,7 +66,7 @@ export function applyChange(
   const old = current.metadata;
   const what = describeKey({ kind: current.kind, ...old });
   const spec = change.spec === undefined ? current.spec : plainJson(change.spec, `spec of ${what}`, limit);
-  const specChanged = !sameJson(spec, current.spec);
+  const specChanged = !equalValues(spec, current.spec);
   const finalizers = change.finalizers === undefined ? old.finalizers : [...new Set(change.finalizers)];
   const marked = old.deletionTimestamp !== null;
   if (marked && finalizers.some((finalizer) => !old.finalizers.includes(finalizer))) throw beingDeleted(what);
@@ -79,7 +80,7 @@ export function applyChange(
     deletionTimestamp:
       change.delete === true ? (old.deletionTimestamp ?? new Date(now).toISOString()) : old.deletionTimestamp,
   };
-  if (!specChanged && sameJson(metadata, old)) return { kind: 'same' };
+  if (!specChanged && equalValues(metadata, old)) return { kind: 'same' };
   return { kind: 'modified', draft: { kind: current.kind, metadata, spec, status: current.status } };
 }
 
@@ -87,7 +88,7 @@ export function applyChange(
 export function applyStatus(current: StoredObject, value: unknown, limit: number): Outcome {
   const what = describeKey({ kind: current.kind, ...current.metadata });
   const status = plainJson(value, `status of ${what}`, limit);
-  return sameJson(status, current.status)
+  return equalValues(status, current.status)
     ? { kind: 'same' }
     : { kind: 'modified', draft: { ...current, status } };
 }

@@ -1,4 +1,5 @@
 /** What the engine remembers, in SQL: states, journal, events, leases, and the batch that joins them. */
+import { equalValues } from '../base/equal.ts';
 import type {
   Batch,
   Fence,
@@ -13,7 +14,7 @@ import type {
 } from '../engine/ports.ts';
 import type { Db, Tx } from './dialect.ts';
 import { alreadyExists, leaseLost, notFound, stateConflict } from './errors.ts';
-import { encodeJson, sameJson } from './json.ts';
+import { encodeJson } from './json.ts';
 import {
   applyRelease,
   applyStatus,
@@ -138,7 +139,7 @@ async function putState(write: Write, state: NonNullable<Batch['state']>): Promi
     write.count(numDeletedRows);
     return null;
   }
-  if (current !== null && sameJson(current.value, state.value)) return version;
+  if (current !== null && equalValues(current.value, state.value)) return version;
   const value = encodeJson(state.value, `state of ${uid}`, write.limits.valueBytes);
   const next = version + 1;
   if (current === null) await write.tx.insertInto('states').values({ uid, version: next, value }).execute();

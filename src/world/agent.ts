@@ -1,5 +1,6 @@
 /** One life of a host's agent: members, operations, the gate for epochs, and what it tells the control planes. */
 import { LAG_CONFIRM } from '../agent/lag.ts';
+import { equalValues } from '../base/equal.ts';
 import { BelayError } from '../base/error.ts';
 import type { Millis } from '../base/units.ts';
 import type {
@@ -11,7 +12,6 @@ import type {
   OperationFacts,
   ServiceFacts,
 } from '../clusters/index.ts';
-import { equalValues } from '../engine/equal.ts';
 import type { Fence, HostOperation, Proviso } from '../engine/ports.ts';
 import { seriesOf } from '../model/index.ts';
 import { noServer, runCommand } from './commands.ts';

@@ -68,13 +68,19 @@ export function storeDoor(options: DoorOptions): Store {
     if (fails === 'after') throw unavailable();
     return result;
   };
+  const doors = new Map<string | symbol, unknown>();
   return new Proxy(store, {
     get: (target, name) => {
+      if (doors.has(name)) return doors.get(name);
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== 'function') return value;
-      if (name === 'watch') return (query: WatchQuery) => watch(store, query, options.feeds);
       const method = value.bind(target) as (...args: unknown[]) => unknown;
-      return (...args: unknown[]) => call(String(name), method, args);
+      const door =
+        name === 'watch'
+          ? (query: WatchQuery) => watch(store, query, options.feeds)
+          : (...args: unknown[]) => call(String(name), method, args);
+      doors.set(name, door);
+      return door;
     },
   });
 }

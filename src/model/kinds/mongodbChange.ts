@@ -1,6 +1,7 @@
+import { equalValues } from '../../base/equal.ts';
 import type { Problem } from '../../base/error.ts';
 import { findBuild, majorOf } from '../catalog.ts';
-import { type Loose, mapAt, numberAt, sameJson, textAt, valueAt } from '../paths.ts';
+import { type Loose, mapAt, numberAt, textAt, valueAt } from '../paths.ts';
 import { parseBytes } from '../quantity.ts';
 import { fcvsOf } from './mongodbRules.ts';
 
@@ -34,7 +35,7 @@ function checkImmutable(old: Loose, next: Loose, problems: Problem[]): void {
     // A data source may be taken out once it has done its work, but not exchanged or added later. Others are absent only
     // where another problem kept the defaults from being filled in, and mean what they meant.
     if (is === undefined) continue;
-    if (sameJson(was, is)) continue;
+    if (equalValues(was, is)) continue;
     const shown = typeof was === 'object' || was === undefined ? '' : ` (it is ${String(was)})`;
     problems.push({ path: `spec.${key}`, message: `cannot be changed once created${shown}; ${instead}` });
   }

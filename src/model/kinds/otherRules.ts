@@ -1,6 +1,7 @@
+import { equalValues } from '../../base/equal.ts';
 import type { Problem } from '../../base/error.ts';
 import { isLoopback } from '../network.ts';
-import { isMap, type Loose, listAt, mapAt, numberAt, sameJson, textAt } from '../paths.ts';
+import { isMap, type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
 
 type Found = { problems: Problem[]; warnings: Problem[] };
 
@@ -59,7 +60,7 @@ export function backupStorageRules(document: Loose): Found {
 
 /** A spec that may not change once it was created: these kinds are requests, and a changed request is a new one. */
 export function fixedSpec(before: Loose, after: Loose): Found {
-  if (sameJson(before['spec'], after['spec'])) return { problems: [], warnings: [] };
+  if (equalValues(before['spec'], after['spec'])) return { problems: [], warnings: [] };
   const message = 'cannot be changed once created; create another object';
   return { problems: [{ path: 'spec', message }], warnings: [] };
 }

@@ -8,7 +8,8 @@ import type { Checker } from '../stage.ts';
 
 export const canary: Checker = ({ world }) => {
   const look = (where: string, value: unknown): void => {
-    const text = JSON.stringify(value) ?? '';
+    if (!holds(value)) return;
+    const text = JSON.stringify(value);
     const at = text.indexOf(CANARY);
     if (at >= 0) world.narrator.fail('S8', `a secret in ${where}: …${text.slice(Math.max(0, at - 60), at)}`);
   };
@@ -37,3 +38,14 @@ export const canary: Checker = ({ world }) => {
     },
   };
 };
+
+/** Whether a secret is anywhere in it; most values are looked at many thousand times and hold none. */
+function holds(value: unknown): boolean {
+  if (typeof value === 'string') return value.includes(CANARY);
+  if (typeof value !== 'object' || value === null) return false;
+  if (Array.isArray(value)) return value.some(holds);
+  for (const key of Object.keys(value)) {
+    if (key.includes(CANARY) || holds((value as Readonly<Record<string, unknown>>)[key])) return true;
+  }
+  return false;
+}

@@ -8,8 +8,13 @@ export function equalValues(a: unknown, b: unknown): boolean {
   }
   const left = a as Record<string, unknown>;
   const right = b as Record<string, unknown>;
-  const present = (of: Record<string, unknown>): string[] =>
-    Object.keys(of).filter((k) => of[k] !== undefined);
-  const keys = present(left);
-  return keys.length === present(right).length && keys.every((key) => equalValues(left[key], right[key]));
+  // Every pass compares whole statuses with it: it makes no lists but the keys.
+  let more = 0;
+  for (const key of Object.keys(left)) {
+    if (left[key] === undefined) continue;
+    if (!Object.hasOwn(right, key) || !equalValues(left[key], right[key])) return false;
+    more++;
+  }
+  for (const key of Object.keys(right)) if (right[key] !== undefined) more--;
+  return more === 0;
 }
