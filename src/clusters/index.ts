@@ -31,6 +31,7 @@ export {
 export {
   applyOutcome,
   cancelStep,
+  effortOf,
   everyMember,
   initialState,
   isInfrastructure,

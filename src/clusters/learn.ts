@@ -130,6 +130,7 @@ function operationSucceeded(
       return withMember(cleared, pending.member, {
         stage: leaves ? 'removing' : 'upgrading',
         deployedVersion: pending.version,
+        unproven: true,
       });
     case 'deleteRuntime':
       return withMember(withoutRetry(cleared, 'deploy', pending.member), pending.member, {
@@ -231,7 +232,7 @@ function learnMembers(state: State, desired: Desired, observed: Observed, now: M
       // One on its way to another's place goes on with that; it may have been given its vote already.
       const onItsWay = isRouter(view.member) ? 'healthy' : 'syncing';
       const back = isSubstitute(state, view.member) ? onItsWay : 'active';
-      next = withMember(next, view.member.name, { stage: back, unanswered: [] });
+      next = withMember(next, view.member.name, { stage: back, unanswered: [], unproven: false });
     }
   }
   return next;

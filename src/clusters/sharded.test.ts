@@ -365,9 +365,14 @@ function withDown(o: Observed, name: string, change: Partial<MemberFacts> = {}):
 
 test('A8.2 STK-04 who is down takes another binary before its turn only where that is taken back, and not for a configuration that is refused', () => {
   const running = created(sharded({ version: '8.0.29-13' }));
-  const upgrades = (name: string, to: string, change: Partial<MemberFacts> = {}): readonly string[] => {
+  const upgrades = (
+    name: string,
+    to: string,
+    change: Partial<MemberFacts> = {},
+    unproven = true,
+  ): readonly string[] => {
     const want = { ...sharded({ version: to }), generation: 2 };
-    const state = withMember(running.state, name, { stage: 'reloading' });
+    const state = withMember(running.state, name, { stage: 'reloading', unproven });
     const seen = withDown(running.observed, name, change);
     const { act } = plan(seen, want, advance(state, want, seen, 1_000_000), 1_000_000);
     return (act?.steps ?? []).filter((s) => s.kind === 'upgrade').map((s) => s.member);
@@ -377,6 +382,8 @@ test('A8.2 STK-04 who is down takes another binary before its turn only where th
     expect(upgrades(name, '8.0.29-13'), name).toEqual([]);
     expect(upgrades(name, '8.0.12-4'), name).toEqual([name]);
     expect(upgrades(name, '8.0.12-4', { configError: 'unrecognised option' }), name).toEqual([]);
+    // It has served with its binary: it was killed, and comes back with it.
+    expect(upgrades(name, '8.0.12-4', {}, false), name).toEqual([]);
   }
   // Nobody comes before config servers.
   expect(upgrades('events-cfg-1', '8.0.32-14')).toEqual(['events-cfg-1']);

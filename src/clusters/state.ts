@@ -201,6 +201,10 @@ const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
 /** Kinds of steps that are under way as long as the record has them pending. */
 export const isInfrastructure = (kind: string): boolean => INFRASTRUCTURE.has(kind);
 
+/** S14: a start of the balancer that got no answer is not gone on with after a stop, nor the other way round. */
+export const effortOf = (kind: string): string => (BALANCER_STEPS.has(kind) ? 'balancer' : kind);
+const BALANCER_STEPS: ReadonlySet<string> = new Set(['stopBalancer', 'startBalancer', 'switchBalancer']);
+
 /** What a step is about: the second half of a retry's key, a journal entry's target and a step id's middle. */
 export function targetOf(step: Step): string {
   switch (step.kind) {
@@ -545,7 +549,8 @@ const restOf = ({ wasEnabled, autoMerge }: Extract<Step, { kind: 'stopBalancer' 
 /** S14: what it was right before we stopped it is better known than what a router last told. */
 function confirmedRest(rest: BalancerRest, result: StepResult, now: Millis): BalancerRest {
   const known = { ...rest, confirmed: true, at: now };
-  if (rest.again) return known;
+  // Our own stops only ever switch it off: one that ran was switched on by somebody, or never stopped.
+  if (rest.again && result.balancerWas !== true) return known;
   const { balancerWas: wasEnabled = rest.wasEnabled, autoMergeWas: autoMerge = rest.autoMerge } = result;
   return { ...known, wasEnabled, ...(autoMerge === undefined ? {} : { autoMerge }) };
 }

@@ -137,6 +137,8 @@ export interface MemberState {
   /** The size its volume was made with or last grew to; null: not known. */
   readonly volumeBytes?: Bytes | null;
   readonly deployedVersion: string | null;
+  /** Its binary was changed, and nobody has seen it back with it. */
+  readonly unproven?: boolean;
   /** Newest release series that was seen to run on its volume (S7); absent: none yet. */
   readonly newestRun?: string;
   /** The snapshot this member was individually given (A9.1). */
@@ -319,7 +321,7 @@ export interface BalancerRest {
   readonly confirmed: boolean;
   /** When that was; absent: not known. */
   readonly at?: Millis;
-  /** It was sent more than once: what an answer says of the moment before may be our own doing. */
+  /** It was sent more than once: an off that an answer tells of the moment before may be our own doing. */
   readonly again?: true;
   /** What the AutoMerger was, which the server switches along with the balancer; absent: not known. */
   readonly autoMerge?: boolean;

@@ -36,6 +36,21 @@ test('S16 a new effort on the same target replaces the one that is open, and nob
   expect(open.replacedBy([same])).toEqual([]);
 });
 
+test('S10 S14 what undoes an open step ends it: done again after that, it is an effort of its own', () => {
+  const effortOf = (kind: string): string => (kind === 'deploy' || kind === 'remove' ? 'presence' : kind);
+  const at = { clusterUid: 'uid', target: 'x', reason: '', epoch: 1, at: 0, outcome: null };
+  const entry = { ...at, id: 'old', step: 'deploy', detail: deploy('x', '8') };
+  const open = new OpenIntents<Deploy>((step) => step.member, [entry], effortOf);
+  const begin = (step: Deploy) => open.identify('uid', step, effort);
+  expect(begin(deploy('x', '8')).id).toBe('old');
+  const undone = begin({ ...deploy('x', '8'), kind: 'remove' });
+  expect(undone.isNew).toBe(true);
+  expect(open.replacedBy([undone])).toEqual(['old']);
+  open.opened(undone);
+  open.closed(undone);
+  expect(begin(deploy('x', '8'))).toMatchObject({ isNew: true });
+});
+
 test('A3.1 what got no answer is sent again after one second, doubling to thirty, and no other content waits for it', () => {
   const { open, items } = opened(deploy('x', '8'));
   const [item] = items;

@@ -1,7 +1,8 @@
 /**
  * Intents without an outcome: what was about to be done when an answer, or this process, was lost. Such a step is done
  * again under its old id, so that whoever carries it out recognises it (S10), or closed when the world no longer asks
- * for it. A step is recognised by kind, target and equal content.
+ * for it. A step is recognised by kind, target and equal content. Kinds that undo one another count as one kind here: done
+ * under its old id after its opposite, a step would be answered from memory by whoever did it before.
  */
 
 import { equalValues } from '../base/equal.ts';
@@ -32,11 +33,17 @@ export interface Identified<Step> {
 export class OpenIntents<Step extends AnyStep> {
   readonly #open = new Map<string, Open<Step>>();
   readonly #target: (step: Step) => string;
+  readonly #effortOf: (kind: string) => string;
 
-  constructor(target: (step: Step) => string, entries: readonly JournalEntry[]) {
+  constructor(
+    target: (step: Step) => string,
+    entries: readonly JournalEntry[],
+    effortOf: (kind: string) => string = (kind) => kind,
+  ) {
     this.#target = target;
+    this.#effortOf = effortOf;
     for (const entry of entries) {
-      this.#open.set(`${entry.step}/${entry.target}`, {
+      this.#open.set(`${effortOf(entry.step)}/${entry.target}`, {
         id: entry.id,
         step: entry.detail as Step,
         tries: 0,
@@ -106,7 +113,7 @@ export class OpenIntents<Step extends AnyStep> {
   }
 
   #key(step: Step): string {
-    return `${step.kind}/${this.#target(step)}`;
+    return `${this.#effortOf(step.kind)}/${this.#target(step)}`;
   }
 }
 

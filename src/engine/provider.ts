@@ -73,6 +73,8 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
   plan(subject: Subject<Desired, State>, observed: Observed, now: Millis): AnyPlan<Step>;
   /** What a step is about: with its kind it names the step in the journal. */
   target(step: Step): string;
+  /** What kinds of steps have in common that undo one another, by which a new one ends an old one; left out: nothing. */
+  readonly effortOf?: (kind: string) => string;
   /** What is remembered in the transaction of the intent. */
   start(state: State, step: Step, stepId: string, now: Millis): State;
   /** Takes `start` back: the guard refused, nothing was done. */

@@ -9,6 +9,7 @@ import {
   type Disruption,
   desiredFrom,
   disruptionsOf,
+  effortOf,
   eventsFor,
   guard,
   initialState,
@@ -84,6 +85,7 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     },
     plan: ({ state, desired }, reading, now) => plan(reading, desired, state, now),
     target: targetOf,
+    effortOf,
     start,
     cancel: cancelStep,
     isOver: (step, stepId, state) =>

@@ -236,4 +236,21 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed:
       'what a forgotten import had made lost its runtime, and its member was made anew beside the volume',
   },
+  {
+    seed: 621_729,
+    kind: 'sharded',
+    showed:
+      'a member of a shard that was killed while it restarted got the older binary before the config servers',
+  },
+  {
+    seed: 622_785,
+    kind: 'sharded',
+    showed: 'a person switched the balancer on between two stops whose answers were lost, and it stayed off',
+  },
+  {
+    seed: 623_218,
+    kind: 'sharded',
+    showed:
+      'a start of the balancer without an answer went on under its id after a stop, and was answered from memory',
+  },
 ];

@@ -234,9 +234,10 @@ function hasOlderBefore({ desired, state }: Scene, member: MemberState): boolean
   );
 }
 
-/** Its binary is newer than the wanted one, and what keeps it down is not its configuration. */
+/** Its binary is newer than the wanted one and has never served; what keeps it down is not its configuration. */
 const isTakenBack = ({ desired }: Scene, view: MemberView): boolean =>
   isDown(view) &&
+  (view.member.unproven === true || view.member.stage === 'upgrading') &&
   view.facts?.configError === null &&
   desired.version.localeCompare(view.member.deployedVersion ?? '', 'en', { numeric: true }) < 0;
 

@@ -65,6 +65,19 @@ test('S14 after a lost answer the balancer may be off because of us: what was re
   });
 });
 
+test('S14 one that was off and runs before a repeated stop was switched on by somebody: that is brought back', () => {
+  const { state } = made(sharded());
+  const step = { ...STOP, wasEnabled: false } as const;
+  const lost = { kind: 'unknown', message: '' } as const;
+  const first = applyOutcome(startStep(state, step, 's1', 1_000), step, 's1', lost, 1_000);
+  const again = startStep(first, step, 's2', 2_000);
+  const result = { balancerWas: true, autoMergeWas: false };
+  expect(applyOutcome(again, step, 's2', { kind: 'done', result }, 2_000).balancer).toMatchObject({
+    wasEnabled: true,
+    autoMerge: false,
+  });
+});
+
 test('A8.3 S14 an AutoMerger that a person had switched off is off after a rest, whoever brings the balancer back', () => {
   const before = sharded(OLDER);
   const { state, observed: seen } = made(before);

@@ -36,7 +36,9 @@ export const lastRouter: Checker = ({ world, downAsked }) => {
       const others = membersOf(world, routersOf(object)).filter(({ router, record }) => {
         const host = `${record.address}:${record.port}`;
         if (host === process.host) return false;
-        return isServing(router) || now - (servedAt.get(host) ?? 0) < KNOWN_AFTER;
+        // A router listens when it has reached the config servers, and so it served then.
+        const last = Math.max(servedAt.get(host) ?? 0, router?.since ?? 0);
+        return isServing(router) || now - last < KNOWN_AFTER;
       });
       if (others.length === 0)
         world.narrator.fail('S1', `${machine.name} restarts ${process.host}, the last router that serves`);
