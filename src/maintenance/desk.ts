@@ -18,9 +18,10 @@ import { Evictions } from './evictions.ts';
 import type { Fleet } from './fleet.ts';
 import { type HandOver, handOversOf, handsOver } from './handOver.ts';
 import { APPROVED_PRIORITY, DEFAULT_DURATION, DEFAULT_RETRY, MEMBER_SETTLE } from './limits.ts';
-import { Locks } from './locks.ts';
+import { entryName, Locks } from './locks.ts';
 import { Outages, settling } from './outages.ts';
 import { forgottenAt, heard, stirred } from './patience.ts';
+import { isFinal } from './reasons.ts';
 import { Register } from './register.ts';
 import { itemsOf, resolve } from './resolve.ts';
 import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
@@ -62,6 +63,8 @@ export class Desk {
   #passes = 0;
   #taken: Tally;
   #locks: Locks;
+  /** A desk over the same fleet with everything well, made when it is needed; such a desk is its own. */
+  #ideal: Desk | null = null;
   #earliest = Number.POSITIVE_INFINITY;
 
   constructor(fleet: Fleet, book: Book = EMPTY_BOOK, options: DeskOptions = {}) {
@@ -100,6 +103,7 @@ export class Desk {
     const book = this.book();
     // Its locks stay behind in the old fleet, which nobody uses any more.
     this.#fleet = fleet;
+    this.#ideal = null;
     this.#locks = new Locks(fleet, (entry) => this.#compatOf(entry));
     this.#taken = new Tally(fleet.groupIds.length);
     this.#load(book);
@@ -270,6 +274,8 @@ export class Desk {
     // A group that cannot be had has nobody hand over in vain.
     const vain = !draft.partial && waiting.some((w) => w.refusal !== null && !handsOver(w));
     const told = vain ? waiting.map((w) => (handsOver(w) ? { ...w, refusal: null } : w)) : waiting;
+    const never = stopped && code === 'DISALLOW_TEMP' ? this.#never(draft, asks, now) : null;
+    if (never !== null) return this.#nothing(draft, asks, never.pending, never.code, now);
     if (none) return this.#nothing(draft, asks, told, code, now);
     const permissions = granted.map((ask, i) => this.#permission(draft, ask, now, i));
     return {
@@ -280,6 +286,27 @@ export class Desk {
       retryAt: null,
       entry: null,
     };
+  }
+
+  /** A group that could not be had with all else well either waits in vain, whatever else is in its way now; null: it could. */
+  #never(draft: Draft, asks: readonly Ask[], now: Millis): Answer | null {
+    if (this.#ideal === this || this.#compatOf(draft).hopelessStaysPending) return null;
+    if (this.#ideal === null) {
+      this.#ideal = new Desk(this.#fleet.allWell(), EMPTY_BOOK, { compat: this.#options.compat });
+      this.#ideal.#ideal = this.#ideal;
+    }
+    const { owner, mode, duration, ignoreTenants } = draft;
+    const about = { owner, mode, duration, ignoreTenants, partial: false, schedule: false, dry: true };
+    const answer = this.#ideal.request({ ...about, actions: asks }, now);
+    const refused = answer.pending.find(({ refusal }) => refusal !== null);
+    const refusal = refused?.refusal ?? null;
+    if (refused === undefined || refusal === null || isFinal(refusal.reason)) return refused ? answer : null;
+    // Alone it could be had, so it is the group that stands in its own way.
+    if (this.#ideal.request({ ...about, actions: [refused] }, now).granted.length === 0) return null;
+    const message = `${refusal.message}; ask for them one by one`;
+    const final = { ...refusal, code: 'DISALLOW', reason: 'TooManyTogether', message } as const;
+    const pending = answer.pending.map((p) => (p === refused ? { ...p, refusal: final } : p));
+    return { ...answer, code: final.code, pending, refusal: final };
   }
 
   #nothing(draft: Draft, asks: readonly Ask[], waiting: readonly Pending[], code: Code, now: Millis): Answer {
@@ -390,7 +417,7 @@ export class Desk {
     const entry = this.#register.holderOf(permissionId);
     if (entry === undefined) return false;
     const ended = entry.held.filter((p) => p.id === permissionId);
-    if (workedOn !== undefined) for (const p of ended) this.#settleMembers(p, workedOn);
+    if (workedOn !== undefined) for (const p of ended) this.#settleMembers(entry, p, workedOn);
     if (entry.evict) this.#evictions.forget(entry.id);
     const after: Entry = { ...entry, held: entry.held.filter((p) => p.id !== permissionId) };
     this.#put(workedOn === undefined ? after : stirred(after, workedOn));
@@ -429,7 +456,7 @@ export class Desk {
   drop(id: string, workedOn?: Millis): boolean {
     const entry = this.#register.get(id);
     if (entry === undefined) return false;
-    if (workedOn !== undefined) for (const p of entry.held) this.#settleMembers(p, workedOn);
+    if (workedOn !== undefined) for (const p of entry.held) this.#settleMembers(entry, p, workedOn);
     this.#evictions.forget(id);
     this.#put({ ...entry, pending: [], held: [] });
     return true;
@@ -466,8 +493,8 @@ export class Desk {
     this.#outages.add(announcement);
   }
 
-  #settleMembers(permission: Permission, from: Millis): void {
-    const outage = settling(this.#fleet, permission, from);
+  #settleMembers(entry: Entry, permission: Permission, from: Millis): void {
+    const outage = settling(this.#fleet, entryName(entry), permission, from);
     if (outage !== null) this.announce(outage);
   }
 
@@ -522,7 +549,7 @@ export class Desk {
     // Whoever let it expire may have worked on it to the end.
     const kept = new Set(held);
     for (const p of entry.held) {
-      if (!kept.has(p) && endOf(p) + MEMBER_SETTLE >= now) this.#settleMembers(p, endOf(p));
+      if (!kept.has(p) && endOf(p) + MEMBER_SETTLE >= now) this.#settleMembers(entry, p, endOf(p));
     }
     if (entry.evict && held.length === 0) this.#evictions.forget(entry.id);
     const last = Math.max(...entry.held.filter((p) => !kept.has(p)).map(endOf));

@@ -34,7 +34,14 @@ export type LockRef =
       readonly task: string;
       readonly owner: string;
     }
-  | { readonly kind: 'announced'; readonly priority: number; readonly owner: string; readonly until: Millis }
+  | {
+      readonly kind: 'announced';
+      readonly priority: number;
+      readonly owner: string;
+      readonly until: Millis;
+      /** Task that has just given it back. */
+      readonly after?: string;
+    }
   | { readonly kind: 'pass'; readonly priority: number; readonly pass: number };
 
 /**
@@ -97,7 +104,10 @@ export class Fleet {
   readonly #diskById: ReadonlyMap<string, number>;
   readonly #diskByPath: ReadonlyMap<string, number>;
 
+  readonly #spec: FleetSpec;
+
   constructor(spec: FleetSpec) {
+    this.#spec = spec;
     const places = layoutNodes(spec);
     const disks = layoutDisks(places.nodes);
     const groups = spec.groups ?? [];
@@ -146,6 +156,21 @@ export class Fleet {
     this.realmOut = new Int32Array(groups.length * this.realms);
     for (let v = 0; v < this.vdiskGroup.length; v++) this.#countVdisk(v, VDISK.ok, this.#vdiskNow(v));
     for (let n = 0; n < count; n++) this.#start(n);
+  }
+
+  /** The same components, all of them well and none of them locked: what no waiting makes better than. */
+  allWell(): Fleet {
+    const { nodes, groups = [] } = this.#spec;
+    return new Fleet({
+      ...this.#spec,
+      nodes: nodes.map((n) => ({
+        ...n,
+        state: 'up',
+        startedAt: null,
+        disks: n.disks.map((disk) => ({ ...disk, ok: true })),
+      })),
+      groups: groups.map((g) => ({ ...g, vdisks: g.vdisks.map((v) => ({ ...v, ok: true })) })),
+    });
   }
 
   // ── looking up ─────────────────────────────────────────────────────────────────────────────────────────────────────

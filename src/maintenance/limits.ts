@@ -3,7 +3,10 @@ import { MINUTE, type Millis, SECOND } from '../base/units.ts';
 
 /** How long a component is locked when neither action nor request says so (CMS: DefaultPermissionDuration). */
 export const DEFAULT_DURATION: Millis = 5 * MINUTE;
-/** When to ask again if nobody knows when it will be possible (CMS: DefaultRetryTime). */
+/**
+ * When to look again where nobody knows when it will be possible (CMS: DefaultRetryTime): an interval and no promise. A member
+ * is down, its health is not known, a set has no other, or what is more urgent waits for such a thing.
+ */
 export const DEFAULT_RETRY: Millis = 5 * MINUTE;
 /** Whoever has not asked again so long after the time they were told to has forgotten what they wanted. */
 export const ASKS_AGAIN_WITHIN: Millis = 5 * MINUTE;

@@ -6,7 +6,10 @@ import type { Action, Announcement, Permission } from './types.ts';
 
 const endOf = ({ from }: Announcement, { duration }: Action): Millis => from + (duration ?? DEFAULT_DURATION);
 
-/** Outages that somebody tells of: they count from their beginning to their end, whatever they do to availability. */
+/**
+ * Outages that somebody tells of, and moments after work: they count from their beginning to their end, whatever they do to
+ * availability.
+ */
 export class Outages {
   #all: readonly Announcement[] = [];
 
@@ -46,7 +49,13 @@ export class Outages {
       a.actions.flatMap((action) => {
         const until = endOf(a, action);
         if (a.from > to || until <= from) return [];
-        const ref: LockRef = { kind: 'announced', priority: APPROVED_PRIORITY, owner: a.owner, until };
+        const ref: LockRef = {
+          kind: 'announced',
+          priority: APPROVED_PRIORITY,
+          owner: a.owner,
+          until,
+          ...(a.after === undefined ? {} : { after: a.after }),
+        };
         return itemsOf(fleet, resolve(fleet, action)).map((item) => [item, ref] as const);
       }),
     );
@@ -57,7 +66,12 @@ export class Outages {
  * Members that were worked on count as out for a moment longer: until what is known of them is from afterwards. Null: none
  * was.
  */
-export function settling(fleet: Fleet, { id, owner, action }: Permission, from: Millis): Announcement | null {
+export function settling(
+  fleet: Fleet,
+  task: string,
+  { id, owner, action }: Permission,
+  from: Millis,
+): Announcement | null {
   const target = action.type === 'lock' ? resolve(fleet, action) : null;
   if (target?.kind !== 'nodes') return null;
   const members = target.nodes.filter((n) => fleet.memberOf(n) !== undefined);
@@ -69,5 +83,5 @@ export function settling(fleet: Fleet, { id, owner, action }: Permission, from: 
       duration: MEMBER_SETTLE,
     }),
   );
-  return { id: `settle-${id}`, owner: `${owner}, settling after maintenance`, actions, from };
+  return { id: `settle-${id}`, owner, after: task, actions, from };
 }

@@ -276,6 +276,40 @@ test('C1.1 S13 an atomic group is granted whole or not at all', () => {
   );
 });
 
+/** The same fleet with nothing that only waiting makes better. */
+const allWell = (spec: FleetSpec): FleetSpec => ({
+  ...spec,
+  nodes: spec.nodes.map((n) => ({
+    ...n,
+    state: 'up',
+    startedAt: null,
+    disks: n.disks.map((disk) => ({ ...disk, ok: true })),
+  })),
+  groups: (spec.groups ?? []).map((g) => ({ ...g, vdisks: g.vdisks.map((v) => ({ ...v, ok: true })) })),
+});
+
+test('C1.1 C1.2 a group is told that it waits in vain where it does, whatever else is in its way, and nowhere else', () => {
+  const groups = fc.array(target, { minLength: 2, maxLength: 3 });
+  let told = 0;
+  fc.assert(
+    fc.property(anyFleet, events, groups, fc.constantFrom(...MODES), (spec, list, targets, mode) => {
+      const bench = new Bench(spec);
+      for (const e of list) bench.play(e);
+      const input = bench.input({ kind: 'ask', mode, priority: 0, partial: false, targets }, true);
+      const actions = input.actions.map(({ action }) => nodesOf(spec, action));
+      const ideal = plainOf(allWell(spec), [], 0);
+      const alone = actions.every((nodes) => plainPass(ideal, [nodes], mode, false).length > 0);
+      const together = plainPass(ideal, actions, mode, false).length > 0;
+      const { code } = bench.desk.request(input, bench.now);
+      if (together) expect(['ALLOW', 'DISALLOW_TEMP']).toContain(code);
+      else if (alone && code !== 'ALLOW') expect(['WRONG_REQUEST', 'DISALLOW']).toContain(code);
+      if (alone && !together && code !== 'ALLOW') told++;
+    }),
+    RUNS,
+  );
+  expect(told).toBeGreaterThan(RUNS.numRuns / 10);
+});
+
 test('C1.5 S13 a dry run changes nothing', () => {
   fc.assert(
     fc.property(anyFleet, events, event, (spec, list, last) => {

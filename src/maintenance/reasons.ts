@@ -25,6 +25,7 @@ const REASONS = [
   'Locked',
   'HigherPriorityPending',
   'Announced',
+  'Settling',
   'NodeUnknown',
   'WrongRequest',
   'NoSuchHost',

@@ -323,8 +323,16 @@ test('ROL-06 a member counts as out for some seconds after its work: what is kno
   createTask(desk, task, 0);
   completeActions(desk, ['eve-p-1'], 1_000);
   const soon = refreshTask(desk, 'roll', 2_000);
-  expect(soon.groups[0]?.[0]?.details).toContain('a-0 (out of service until 1970-01-01T00:00:06Z');
+  expect(soon.groups[0]?.[0]?.details).toContain(
+    'a-0 (given back a moment ago by task roll (owner eve) and counts as out until 1970-01-01T00:00:06Z, when it is known how it came back)',
+  );
   expect(soon.retryAfter).toBe(6_000);
+  const itself = createTask(desk, { ...task, uid: 'again', groups: [[host('h0')]] }, 2_000).groups.flat()[0];
+  expect([itself?.reason, itself?.refusal?.by]).toEqual([
+    'Settling',
+    [{ kind: 'settling', item: 'a-0', task: 'roll', owner: 'eve', until: 6_000 }],
+  ]);
+  desk.drop(desk.task('again')?.id ?? '');
   expect(refreshTask(desk, 'roll', 6_001).groups[0]?.[0]?.status).toBe('PERFORMED');
   expect(desk.announcements()).toEqual([]);
 });

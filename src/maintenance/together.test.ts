@@ -101,6 +101,22 @@ test('C1.1 C3.1 a group that others stand in the way of waits, and what became i
   expect(urgent()).toBe('OK');
 });
 
+test('C1.1 C1.2 a group that can never be had is told so at once, also where something that passes is in its way', () => {
+  const desk = new Desk(new Fleet(set(3)));
+  createTask(desk, { ...together(['h2'], 'weak'), uid: 'other' }, 0);
+  const both = 'a-0, a-1 of default/a go down together: they are asked for together, and strong does not';
+  expect(createTask(desk, together(['h0', 'h1'], 'strong'), 0)).toMatchObject({
+    status: 'BAD_REQUEST',
+    issues: [expect.stringContaining(both)],
+    entry: null,
+  });
+  // One that could be had later waits.
+  const five = new Desk(new Fleet(set(5)));
+  createTask(five, { ...together(['h2'], 'weak'), uid: 'other' }, 0);
+  expect(createTask(five, together(['h0', 'h1'], 'weak'), 0).status).toBe('SUCCESS');
+  expect(createTask(five, { ...together(['h3', 'h4'], 'strong'), uid: 'u' }, 0).status).toBe('BAD_REQUEST');
+});
+
 test('C5.5 C1.2 compat: a group that is more than the limit waits', () => {
   expect([asked(limited(13), ['h0', 'h1'], 'strong', ORIGINAL)]).toEqual([['SUCCESS']]);
 });

@@ -67,6 +67,14 @@ export type Blocker =
       readonly priority: number;
     }
   | { readonly kind: 'announced'; readonly item: string; readonly owner: string; readonly until: Millis }
+  /** A member that a task has given back a moment ago. */
+  | {
+      readonly kind: 'settling';
+      readonly item: string;
+      readonly task: string;
+      readonly owner: string;
+      readonly until: Millis;
+    }
   | { readonly kind: 'group'; readonly group: number; readonly out: readonly string[] }
   | {
       readonly kind: 'ring';
@@ -88,7 +96,7 @@ export interface Refusal {
   /** One sentence that names what stands in the way. */
   readonly message: string;
   readonly by: readonly Blocker[];
-  /** The true time to ask again, where it is known; null: nobody knows, ask after `DEFAULT_RETRY`. */
+  /** When it becomes possible by all deadlines that are known; null: nobody knows, look again after `DEFAULT_RETRY`. */
   readonly retryAt: Millis | null;
 }
 
@@ -150,10 +158,12 @@ export interface Entry {
   readonly held: readonly Permission[];
 }
 
-/** An outage somebody has told of; nobody asked whether it may be. */
+/** An outage that nobody asked for: somebody has told of it, or it follows work that has just ended. */
 export interface Announcement {
   readonly id: string;
   readonly owner: string;
+  /** Task whose work on it has just ended; left out: somebody has told of it. */
+  readonly after?: string;
   readonly actions: readonly Action[];
   readonly from: Millis;
 }

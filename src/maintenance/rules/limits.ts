@@ -129,11 +129,17 @@ function holdsOf(pass: Pass, set: LimitSet): boolean {
 function tooManyTogether(pass: Pass, set: LimitSet, n: number, most: number): Refusal | null {
   if (pass.partial || pass.compat.hopelessStaysPending) return null;
   const own = [...new Set([...set.out, n])].filter((m) => m === n || goesAlong(pass, m));
-  // What is down already is out without the group; a group that is one host is limited by nothing.
-  const hosts = new Set(own.map((m) => pass.fleet.nodes[m]?.host));
-  if (own.length <= most || hosts.size <= 1) return null;
-  const message = `${own.length} of ${set.total} nodes of ${set.spec.kind} ${set.spec.name} are asked for together, at most ${most} may be unavailable; ask for them one by one, or force`;
+  // What is down already is out without the group.
+  if (own.length <= most) return null;
+  const message = `${own.length} of ${set.total} nodes of ${set.spec.kind} ${set.spec.name} are asked for together, at most ${most} may be unavailable; ${cureOf(pass, set, own)}, or force`;
   return refuse('DISALLOW', 'TooManyTogether', message);
+}
+
+/** A host as a whole is one, whatever is on it; nodes of system tablets are counted also then. */
+function cureOf(pass: Pass, set: LimitSet, own: readonly number[]): string {
+  const hosts = new Set(own.map((m) => pass.fleet.nodes[m]?.host));
+  if (hosts.size > 1) return 'ask for them one by one';
+  return set.spec.kind === 'tablets' ? 'use another mode' : `ask for host ${[...hosts].join()} as a whole`;
 }
 
 /** `excess`: so many have to be back before this one may go. */

@@ -85,7 +85,9 @@ export function lockText(ref: LockRef): string {
       return `locked by ${id} of task ${ref.task} (owner ${owner}) ${until}`;
     }
     case 'announced':
-      return `out of service until ${timeText(ref.until)}, announced by ${ref.owner}`;
+      return ref.after === undefined
+        ? `out of service until ${timeText(ref.until)}, announced by ${ref.owner}`
+        : `given back a moment ago by task ${ref.after} (owner ${ref.owner}) and counts as out until ${timeText(ref.until)}, when it is known how it came back`;
     case 'queued':
       return `wanted by the more urgent task ${ref.task} (owner ${ref.owner}, priority ${ref.priority})`;
     case 'pass':
@@ -100,7 +102,9 @@ export function lockBlocker(name: string, ref: LockRef): readonly Blocker[] {
       return [{ kind: 'lock', item: name, lock: id, task: ref.task, owner, deadline }];
     }
     case 'announced':
-      return [{ kind: 'announced', item: name, owner: ref.owner, until: ref.until }];
+      return ref.after === undefined
+        ? [{ kind: 'announced', item: name, owner: ref.owner, until: ref.until }]
+        : [{ kind: 'settling', item: name, task: ref.after, owner: ref.owner, until: ref.until }];
     case 'queued':
       return [{ kind: 'pending', item: name, task: ref.task, owner: ref.owner, priority: ref.priority }];
     case 'pass':
@@ -108,12 +112,11 @@ export function lockBlocker(name: string, ref: LockRef): readonly Blocker[] {
   }
 }
 
-const LOCK_REASON: Readonly<Record<LockRef['kind'], ReasonCode>> = {
-  held: 'Locked',
-  announced: 'Announced',
-  queued: 'HigherPriorityPending',
-  pass: 'Locked',
-};
+function reasonOf(ref: LockRef): ReasonCode {
+  if (ref.kind === 'queued') return 'HigherPriorityPending';
+  if (ref.kind !== 'announced') return 'Locked';
+  return ref.after === undefined ? 'Announced' : 'Settling';
+}
 
 /** A component somebody else has, or wants more urgently. */
 export function lockedRefusal(
@@ -125,7 +128,7 @@ export function lockedRefusal(
   if (ref.kind === 'pass' && twice)
     return refuse('WRONG_REQUEST', 'WrongRequest', `${name} is in this group twice: name it once`);
   const message = `Cannot lock ${name}: node state: 'Locked': it is ${lockText(ref)}`;
-  return refuse(code, LOCK_REASON[ref.kind], message, lockBlocker(name, ref), freeAt(ref));
+  return refuse(code, reasonOf(ref), message, lockBlocker(name, ref), freeAt(ref));
 }
 
 /**
