@@ -45,6 +45,17 @@ test('C6.1 create shows what is on each host, what was granted and what waits fo
   );
 });
 
+test('C1.2 where nobody knows when it becomes possible that is said, with a time to look again', async () => {
+  const down = TOPOLOGY.replace('id: 8, host: y8, state: Up', 'id: 8, host: y8, state: Down');
+  expect(down).not.toBe(TOPOLOGY);
+  await cli.belay(['apply', '-f', cli.file('ydb.yaml', down)]);
+  await cli.api.clock.advance(1);
+  const made = await cli.belay(['maintenance', 'create', '--host', 'y1', '--name', 't']);
+  expect(lines(made.out).at(-1)).toMatch(
+    /^ +nobody knows when: look again at \S+Z, or: --mode force \(availability is not looked at\)$/,
+  );
+});
+
 test('C6.1 refresh, complete and drop; errors name the fix and end with 4', async () => {
   const { belay } = cli;
   await belay(['maintenance', 'create', '--host', 'y1', '--host', 'y2', '--name', 't']);

@@ -324,7 +324,7 @@ export class Desk {
     return { code, granted: [], pending, refusal, retryAt: this.#retryAt(draft, refusals, now), entry: null };
   }
 
-  /** The earliest time at which something of it may become possible. */
+  /** The earliest time at which something of it may become possible; where that is not known of all of it, when to look. */
   #retryAt(draft: Draft, refusals: readonly Refusal[], now: Millis): Millis {
     const fallback = now + DEFAULT_RETRY;
     const own = draft.held.flatMap((p) => p.deadline ?? []);
@@ -371,7 +371,9 @@ export class Desk {
     for (const [item, ref] of announced) this.#fleet.lock(item, ref);
     const refusal = checkAction(pass, log, action, target);
     for (const [item, ref] of announced) this.#fleet.unlock(item, ref);
-    return refusal;
+    // Whoever wants it more urgently could have asked again by now: nobody knows when they will.
+    const past = refusal !== null && refusal.retryAt !== null && refusal.retryAt <= pass.now;
+    return past ? { ...refusal, retryAt: null } : refusal;
   }
 
   #permission(draft: Draft, ask: Ask & { readonly duration: Millis }, now: Millis, nth: number): Permission {

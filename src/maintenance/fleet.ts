@@ -33,6 +33,8 @@ export type LockRef =
       readonly priority: number;
       readonly task: string;
       readonly owner: string;
+      /** When it will have had it, by all deadlines that are known; null: nobody knows. */
+      readonly until: Millis | null;
     }
   | {
       readonly kind: 'announced';

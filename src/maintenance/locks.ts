@@ -2,11 +2,13 @@
  * The locks a desk keeps in its fleet: of what is held, and, for a check of one priority, of what more urgent entries wait for.
  * The second kind stays where it is between checks of the same priority, so that a check costs what changed since the last.
  */
+import type { Millis } from '../base/units.ts';
 import type { Compat } from './compat.ts';
 import type { Fleet, Item, LockRef } from './fleet.ts';
+import { DEFAULT_DURATION } from './limits.ts';
 import { isFinal } from './reasons.ts';
 import { itemsOf, resolve, type Target } from './resolve.ts';
-import type { Entry, Permission } from './types.ts';
+import type { Entry, Pending, Permission } from './types.ts';
 
 type Lock = readonly [Item, LockRef];
 
@@ -101,15 +103,19 @@ export class Locks {
   #cover(entry: Entry): void {
     if (this.#covered.has(entry.id)) return;
     const { priority, owner } = entry;
-    const ref: LockRef = { kind: 'queued', priority, task: entryName(entry), owner };
     // What waits in vain holds nobody back.
     const real = this.#compatOf(entry).hopelessStaysPending
       ? entry.pending
       : entry.pending.filter((p) => p.refusal === null || !isFinal(p.refusal.reason));
     // One of a group that waits in vain has all of it wait in vain.
     if (!entry.partial && real.length < entry.pending.length) return;
-    const items = real.flatMap((p) => itemsOf(this.#fleet, resolve(this.#fleet, p.action)));
-    this.#covered.set(entry.id, this.#lock(items, ref));
+    const rest = restAt(entry);
+    const locks = real.flatMap((p) => {
+      const until = hadAt(entry, p, rest);
+      const ref: LockRef = { kind: 'queued', priority, task: entryName(entry), owner, until };
+      return this.#lock(itemsOf(this.#fleet, resolve(this.#fleet, p.action)), ref);
+    });
+    this.#covered.set(entry.id, locks);
   }
 
   #uncover(id: string): void {
@@ -137,6 +143,20 @@ export class Locks {
   #unlock(locks: readonly Lock[] | undefined): void {
     for (const [item, ref] of locks ?? []) this.#fleet.unlock(item, ref);
   }
+}
+
+/** When an action that waits will have been granted and be over, by all deadlines that are known; null: nobody knows. */
+function hadAt(entry: Entry, { action, refusal }: Pending, rest: Millis | null): Millis | null {
+  const from = refusal === null ? rest : refusal.retryAt;
+  return from === null ? null : from + (action.duration ?? entry.duration ?? DEFAULT_DURATION);
+}
+
+/** What was not looked at waits for the rest of its group, or for the first of the task's own locks to end. */
+function restAt({ pending, held }: Entry): Millis | null {
+  const looked = pending.find((p) => p.refusal !== null)?.refusal;
+  if (looked != null) return looked.retryAt;
+  const ends = held.flatMap((p) => p.deadline ?? []);
+  return ends.length === 0 ? null : ends.reduce((a, b) => Math.min(a, b));
 }
 
 /** What people call an entry: a task by its name, work of the control plane by what it does. */

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
+import { DEFAULT_RETRY } from './limits.ts';
 import type { Mode } from './types.ts';
 
 const node = (n: number, kind: NodeSpec['kind']): NodeSpec => ({
@@ -88,4 +89,73 @@ const CASES: readonly (readonly [string, FleetSpec, readonly number[], Mode, num
 
 test.each(CASES)('C1.2 C4.1 of %s it is told exactly when it can be had', (_, spec, until, mode, at) => {
   expect(comesBack(spec, until, mode)).toEqual({ at, before: false, after: true });
+});
+
+test('C1.2 C3.1 behind a more urgent task it is told when that will have had it, and only when to look where nobody knows', () => {
+  const ask = (desk: Desk, n: number, priority: number, duration: number, mode: Mode = 'strong', now = 0) =>
+    desk.request(
+      {
+        uid: `t${n}${priority}`,
+        owner: `u${n}`,
+        mode,
+        priority,
+        partial: true,
+        schedule: true,
+        actions: [{ action: { type: 'lock', scope: { kind: 'node', node: `${n}` }, duration }, at: [0, 0] }],
+      },
+      now,
+    );
+  const desk = new Desk(new Fleet(group()));
+  ask(desk, 0, 0, 10_000);
+  const urgent = ask(desk, 1, -5, 20_000);
+  expect(urgent.retryAt).toBe(10_000);
+  const same = ask(desk, 1, 0, 1000);
+  const other = ask(desk, 2, 0, 1000);
+  expect([same, other].map((a) => [a.refusal?.reason, a.refusal?.retryAt, a.retryAt])).toEqual([
+    ['HigherPriorityPending', 30_000, 30_000],
+    ['TooManyUnavailableVDisks', 30_000, 30_000],
+  ]);
+  const id = (answer: typeof urgent): string => answer.entry?.id ?? '';
+  // The time has come and the urgent task has not asked: from here on nobody knows.
+  expect(desk.check(id(other), 30_001, { dry: true }).refusal?.retryAt ?? null).toBeNull();
+  expect(desk.check(id(urgent), 10_000).granted).toHaveLength(1);
+  expect(desk.check(id(other), 29_999).granted).toHaveLength(0);
+  expect(desk.check(id(other), 30_000).granted).toHaveLength(1);
+
+  const down = group();
+  const dark = new Desk(
+    new Fleet({ ...down, nodes: down.nodes.map((n, i) => (i === 7 ? { ...n, state: 'down' } : n)) }),
+  );
+  ask(dark, 1, -5, 20_000);
+  const behind = ask(dark, 1, 0, 1000);
+  expect([behind.refusal?.reason, behind.refusal?.retryAt, behind.retryAt]).toEqual([
+    'HigherPriorityPending',
+    null,
+    DEFAULT_RETRY,
+  ]);
+});
+
+test('C1.2 C2.5 the only member, and what nobody reports, have no time of which anybody knows', () => {
+  const ask = (spec: FleetSpec) => {
+    const action = { type: 'lock', scope: { kind: 'node', node: '0' }, duration: null } as const;
+    const about = { owner: 'u', mode: 'strong', partial: true, schedule: true } as const;
+    const { refusal, retryAt } = new Desk(new Fleet(spec)).request(
+      { ...about, actions: [{ action, at: [0, 0] }] },
+      0,
+    );
+    return [refusal?.reason, refusal?.retryAt, retryAt];
+  };
+  const [first] = nodesOf(1, 'member');
+  const alone = set().replicaSets?.map((s) => ({ ...s, members: s.members.slice(0, 1) })) ?? [];
+  expect(ask({ nodes: first === undefined ? [] : [first], replicaSets: alone })).toEqual([
+    'OnlyMember',
+    null,
+    DEFAULT_RETRY,
+  ]);
+  const unknown = group();
+  expect(ask({ ...unknown, nodes: unknown.nodes.map((n) => ({ ...n, state: 'unknown' })) })).toEqual([
+    'NodeUnknown',
+    null,
+    DEFAULT_RETRY,
+  ]);
 });

@@ -440,7 +440,17 @@ function whenText(task: TaskRow, action: ActionRow, now: number): string {
     task.mode !== 'force' && action.forceHelps ? ', or: --mode force (availability is not looked at)' : '';
   if (at !== null && Date.parse(at) <= now)
     return `ask again now: belay maintenance refresh ${task.name}${other}`;
-  return at === null ? `ask again when that has changed${other}` : `ask again at ${at}${other}`;
+  if (at === null) return `ask again when that has changed${other}`;
+  return isKnown(task, action)
+    ? `ask again at ${at}${other}`
+    : `nobody knows when: look again at ${at}${other}`;
+}
+
+/** Whether the time a task was told is that of something known, and not only when to look again. */
+function isKnown(task: TaskRow, action: ActionRow): boolean {
+  const tried = waiting(task).filter((a) => a.reason !== 'NotTried' && a.reason !== 'InFlightCap');
+  const about = tried.includes(action) ? [action] : tried;
+  return about.length === 0 || about.some((a) => a.retryAfter !== null);
 }
 
 /** How long until it makes sense to ask again: the time that was told, but no longer than half a minute. */

@@ -7,6 +7,7 @@ import type { Mode, ReasonCode, Refusal } from '../types.ts';
 import {
   allFreeAt,
   blockingLock,
+  freeAt,
   goesAlong,
   lockedRefusal,
   namesText,
@@ -26,10 +27,14 @@ const REASON: Readonly<Record<LimitSetSpec['kind'], ReasonCode>> = {
 export function checkNodeFree(pass: Pass, n: number): Refusal | null {
   const { fleet } = pass;
   const name = fleet.nodes[n]?.name ?? '';
-  const lock =
-    blockingLock(pass, { kind: 'node', index: n }) ?? blockingLock(pass, { kind: 'device', index: n });
-  if (lock !== undefined)
-    return lockedRefusal(name, lock, undefined, !pass.partial && !pass.compat.hopelessStaysPending);
+  const items = [{ kind: 'node', index: n } as const, { kind: 'device', index: n } as const];
+  const lock = items.map((item) => blockingLock(pass, item)).find((ref) => ref !== undefined);
+  if (lock !== undefined) {
+    const twice = !pass.partial && !pass.compat.hopelessStaysPending;
+    // Whoever wants it more urgently has it first.
+    const at = allFreeAt(items.flatMap((item) => fleet.refs(item))) ?? freeAt(lock);
+    return lockedRefusal(name, lock, undefined, twice, at);
+  }
   if (fleet.state(n) !== 'unknown' || fleet.memberOf(n) !== undefined) return null;
   if (fleet.nodes[n]?.kind === 'router') return null;
   const why = fleet.told(n)?.note ?? 'nobody has reported it';

@@ -124,11 +124,12 @@ export function lockedRefusal(
   ref: LockRef,
   code: Code = 'DISALLOW_TEMP',
   twice = false,
+  retryAt: Millis | null = freeAt(ref),
 ): Refusal {
   if (ref.kind === 'pass' && twice)
     return refuse('WRONG_REQUEST', 'WrongRequest', `${name} is in this group twice: name it once`);
   const message = `Cannot lock ${name}: node state: 'Locked': it is ${lockText(ref)}`;
-  return refuse(code, reasonOf(ref), message, lockBlocker(name, ref), freeAt(ref));
+  return refuse(code, reasonOf(ref), message, lockBlocker(name, ref), retryAt);
 }
 
 /**
@@ -143,10 +144,10 @@ export const goesAlong = (pass: Pass, n: number): boolean =>
       .refs({ kind: 'node', index: n })
       .some((ref) => ref.kind === 'pass' && ref.pass === pass.number));
 
-/** When a lock ends by itself, if it does. */
+/** When a lock ends by itself, or what wants it more urgently has had it; null: nobody knows. */
 export function freeAt(ref: LockRef): Millis | null {
   if (ref.kind === 'held') return ref.permission.deadline;
-  return ref.kind === 'announced' ? ref.until : null;
+  return ref.kind === 'pass' ? null : ref.until;
 }
 
 /** All locks on a component end by this time; null: one of them has no known end. */

@@ -234,7 +234,7 @@ function votersBack(pass: Pass, out: readonly number[], needed: number): Millis 
 function backAt(pass: Pass, n: number): Millis | null {
   if (pass.fleet.state(n) !== 'up') return null;
   const refs = pass.fleet.refs({ kind: 'node', index: n });
-  const held = allFreeAt(refs.filter((ref) => ref.kind === 'held'));
+  const held = allFreeAt(refs.filter((ref) => ref.kind === 'held' || ref.kind === 'queued'));
   const all = allFreeAt(refs);
   return all === null || held === null ? all : Math.max(all, held + MEMBER_SETTLE);
 }

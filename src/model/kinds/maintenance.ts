@@ -100,7 +100,9 @@ const actionStateSchema = z.strictObject({
   durationMillis: z.int().optional().describe('How long it was granted for.'),
   priority: z.int().optional().describe('Priority of the lock, where it is not the task’s.'),
   progress: z.number().optional().describe('Progress of a drain in percent.'),
-  retryAfter: timestampText().optional().describe('When it may become possible.'),
+  retryAfter: timestampText()
+    .optional()
+    .describe('When it becomes possible by all deadlines that are known; left out where nobody knows.'),
   blockers: z
     .array(z.record(z.string(), z.unknown()))
     .default([])
@@ -110,7 +112,9 @@ const actionStateSchema = z.strictObject({
 const taskStatus = z.strictObject({
   ...commonStatus,
   actions: z.array(actionStateSchema).default([]).describe('Actions that are not done yet.'),
-  retryAfter: timestampText().optional().describe('When to ask again.'),
+  retryAfter: timestampText()
+    .optional()
+    .describe('When to ask again; where nobody knows when it becomes possible, five minutes later.'),
   request: z.string().optional().describe('Identity of the request, unique in this installation.'),
   owner: z.string().optional().describe('Who asked for it.'),
   createTime: timestampText().optional().describe('When it was asked for.'),
