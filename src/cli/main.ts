@@ -2,6 +2,7 @@
 import type { BelayError } from '../base/error.ts';
 import { EXIT, Exit, exitCodeFor } from './exit.ts';
 import { asFailure } from './failures.ts';
+import { helpWords } from './helpWords.ts';
 import { type Io, realIo } from './io.ts';
 import { buildProgram } from './program.ts';
 import { ownVersion } from './version.ts';
@@ -16,7 +17,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     return EXIT.done;
   }
   try {
-    await program.parseAsync(argv as string[], { from: 'user' });
+    await program.parseAsync(helpWords(program, argv) as string[], { from: 'user' });
     return EXIT.done;
   } catch (failure) {
     if (failure instanceof Exit) return failure.code;

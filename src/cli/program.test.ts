@@ -39,6 +39,31 @@ test('every verb explains itself with --help and by help VERB', async () => {
 });
 
 test.each([
+  [['maintenance', 'lst']],
+  [['maintenance', 'lst', '--owner', 'eve']],
+  [['maintenance', 'lst', '--help']],
+  [['-n', 'x', 'maintenance', 'lst', '-h']],
+  [['maintenance', 'help', 'lst']],
+  [['help', 'maintenance', 'lst']],
+])('%j names no verb, with or without help: exit 2, and what may have been meant', async (args) => {
+  const { code, out, err } = await belay(args, NOWHERE);
+  expect([code, out]).toEqual([2, '']);
+  expect(err).toContain("unknown command 'lst'");
+  expect(err).toContain('Did you mean list?');
+});
+
+test('help about a verb below another tells of that one', async () => {
+  for (const args of [
+    ['help', 'maintenance', 'create'],
+    ['maintenance', 'help', 'create'],
+    ['maintenance', 'create', '-h'],
+  ])
+    expect((await belay(args)).out).toContain('Usage: belay maintenance create');
+  expect((await belay(['maintenance', 'help'])).out).toContain('Usage: belay maintenance ');
+  expect((await belay(['help', 'gett'])).err).toContain("unknown command 'gett'");
+});
+
+test.each([
   [['gett'], 'Did you mean get?'],
   [['get'], "missing required argument 'kind'"],
   [['get', 'mongodb', '--wathc'], 'Did you mean --watch?'],
