@@ -75,6 +75,40 @@ test('C6.1 refresh, complete and drop; errors name the fix and end with 4', asyn
   expect([unknown.code, unknown.err]).toEqual([4, expect.stringContaining('there is no host nowhere')]);
 });
 
+test('C1.3 C6.1 extend holds longer what is held, all of it or what is named; only for its owner and admins', async () => {
+  const { belay, api } = cli;
+  const env = { BELAY_TOKEN: api.token.operator };
+  await belay(
+    ['maintenance', 'create', '--host', 'y1,y2', '--mode', 'force', '--duration', '5m', '--name', 't'],
+    { env },
+  );
+  const until = async (): Promise<readonly number[]> => {
+    const { out } = await belay(['maintenance', 'get', 't', '-o', 'json']);
+    const groups = JSON.parse(out).groups as { deadline: string }[][];
+    return groups.flat().map((a) => Math.round((Date.parse(a.deadline) - api.clock.now()) / 60_000));
+  };
+  expect(await until()).toEqual([5, 5]);
+  const extend = ['maintenance', 'extend', 't', '--duration'];
+  const one = await belay([...extend, '2h', '--host', 'y1'], { env });
+  expect([one.code, lines(one.out)[2]]).toEqual([0, expect.stringContaining('granted until')]);
+  expect(await until()).toEqual([120, 5]);
+  expect((await belay([...extend, '1h'])).code).toBe(0);
+  expect(await until()).toEqual([120, 60]);
+  await api.tokens
+    .createApiToken({ name: 'eve', role: 'operator', validFor: null })
+    .then(async ({ token }) => {
+      const other = await belay([...extend, '3h'], { env: { BELAY_TOKEN: token.reveal() } });
+      expect([other.code, other.err]).toEqual([4, expect.stringContaining('task t is of the operator')]);
+    });
+  expect(await until()).toEqual([120, 60]);
+  expect((await belay([...extend, 'long'])).code).toBe(4);
+  expect((await belay(['maintenance', 'extend', 't'])).code).toBe(2);
+  expect((await belay([...extend, '1h', '--host', 'y3'])).err).toContain('task t holds no host y3');
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'u'], { env });
+  const none = await belay(['maintenance', 'extend', 'u', '--duration', '1h'], { env });
+  expect([none.code, none.err]).toEqual([4, expect.stringContaining('belay maintenance get u')]);
+});
+
 test('C6.1 explain says what would be granted and changes nothing; it ends with 4 when something would wait', async () => {
   const fine = await cli.belay(['maintenance', 'explain', '--hosts', 'y1']);
   expect([fine.code, lines(fine.out)[1]]).toEqual([0, '        would be granted']);

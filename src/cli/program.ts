@@ -14,7 +14,7 @@ import {
   text,
   timeOption,
 } from './verbKit.ts';
-import type { Wanted } from './verbs/maintenance.ts';
+import type { Wanted, Which } from './verbs/maintenance.ts';
 
 function parseCount(text: string): number {
   if (/^[1-9]\d{0,3}$/.test(text) && Number(text) <= 1000) return Number(text);
@@ -299,6 +299,17 @@ const wantedOf = (o: Options): Wanted => ({
   stepDown: flag(o, 'stepDown'),
 });
 
+/** Parts of what a task holds. */
+const which = (command: Command): Command =>
+  command
+    .option('--host, --hosts <hosts>', 'these hosts; without them everything the task holds', parseNames, [])
+    .option('--action <ids>', 'these actions', parseNames, []);
+
+const whichOf = (o: Options): Which => ({
+  hosts: o['hosts'] as readonly string[],
+  actions: o['action'] as readonly string[],
+});
+
 function maintenanceVerbs(program: Command, verb: MakeVerb): void {
   const parent = program.command('maintenance').description('take hosts out of service safely');
   const verbs = () => import('./verbs/maintenance.ts');
@@ -324,14 +335,16 @@ function maintenanceVerbs(program: Command, verb: MakeVerb): void {
   verb(parent, 'refresh <name>', 'try again what waits', async (c, _, [name = '']) =>
     (await verbs()).refresh(c, name),
   );
-  verb(parent, 'complete <name>', 'give back before the deadline', async (c, o, [name = '']) =>
-    (await verbs()).complete(c, name, {
-      hosts: o['hosts'] as readonly string[],
-      actions: o['action'] as readonly string[],
-    }),
-  )
-    .option('--host, --hosts <hosts>', 'these hosts; without them everything the task holds', parseNames, [])
-    .option('--action <ids>', 'these actions', parseNames, []);
+  which(
+    verb(parent, 'extend <name>', 'hold longer what is granted', async (c, o, [name = '']) =>
+      (await verbs()).extend(c, name, String(o['duration']), whichOf(o)),
+    ).requiredOption('--duration <duration>', 'how long it is needed from now on; never shorter than before'),
+  );
+  which(
+    verb(parent, 'complete <name>', 'give back before the deadline', async (c, o, [name = '']) =>
+      (await verbs()).complete(c, name, whichOf(o)),
+    ),
+  );
   verb(parent, 'drop <name>', 'give everything back and want nothing any more', async (c, _, [name = '']) =>
     (await verbs()).drop(c, name),
   );

@@ -100,7 +100,7 @@ test('C1.5 a document that can never be granted is warned of, shown as refused, 
 test('C1.3 C6.1 what is held is held longer, and what waits is given up, over REST', async () => {
   await put();
   const body = { name: 't', hosts: ['y1', 'y2'], duration: '10m' };
-  const made = await api.call('POST', TASKS, { body });
+  const made = await api.call('POST', TASKS, { as: 'operator', body });
   const [{ id, deadline }] = made.body.groups.flat();
   const extend = (more: Record<string, unknown>) =>
     api.call('POST', `${TASKS}/t/extend`, { as: 'operator', body: { ids: [id], duration: '1h', ...more } });

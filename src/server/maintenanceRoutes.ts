@@ -208,26 +208,15 @@ function taskChanges(deps: ApiDeps): readonly Route[] {
 
 async function complete(maintenance: Authority, call: Call): Promise<Json> {
   const uid = call.param('name');
-  const { ids, hosts = [], all } = call.body as z.infer<typeof COMPLETE>;
   const reply = await maintenance.get(uid);
   throwUnlessDone(reply.status, reply.issues);
-  const held = reply.groups.flat().filter((view) => view.id !== null);
-  const onHosts = hosts.map((host) => {
-    const view = held.find(({ action: { scope } }) => scope.kind === 'host' && scope.host === host);
-    if (view?.id != null) return view.id;
-    throw new BelayError('NotFound', `task ${uid} holds no host ${host}`, { retry: 'never' });
-  });
-  const own = new Set(held.map((view) => view.id));
-  const foreign = (ids ?? []).filter((id) => !own.has(id));
-  if (foreign.length > 0)
-    throw new BelayError('NotFound', `task ${uid} holds no action ${foreign.join(', ')}`, { retry: 'never' });
-  const wanted = all ? held.flatMap((view) => view.id ?? []) : [...(ids ?? []), ...onHosts];
+  const wanted = chosen(reply, call.body as z.infer<typeof COMPLETE>);
   if (wanted.length === 0)
     throw new BelayError('Invalid', `task ${uid} holds nothing, so there is nothing to give back`, {
       retry: 'never',
       fix: `to want nothing any more: belay maintenance drop ${uid}`,
     });
-  const done = await maintenance.complete([...new Set(wanted)], nameOf(call));
+  const done = await maintenance.complete(wanted, nameOf(call));
   throwUnlessDone(done.status, done.issues);
   const left = await maintenance.get(uid);
   return {
@@ -236,26 +225,62 @@ async function complete(maintenance: Authority, call: Call): Promise<Json> {
   };
 }
 
+/** Identities of the granted actions that a request names, each once; `NotFound` for one the task does not hold. */
+function chosen(
+  reply: TaskReply,
+  { ids = [], hosts = [], all }: z.infer<typeof COMPLETE>,
+): readonly string[] {
+  const { uid } = reply;
+  const held = reply.groups.flat().filter((view) => view.id !== null);
+  const onHosts = hosts.map((host) => {
+    const view = held.find(({ action: { scope } }) => scope.kind === 'host' && scope.host === host);
+    if (view?.id != null) return view.id;
+    throw new BelayError('NotFound', `task ${uid} holds no host ${host}`, { retry: 'never' });
+  });
+  const own = new Set(held.map((view) => view.id));
+  const foreign = ids.filter((id) => !own.has(id));
+  if (foreign.length > 0)
+    throw new BelayError('NotFound', `task ${uid} holds no action ${foreign.join(', ')}`, { retry: 'never' });
+  return [...new Set(all ? held.flatMap((view) => view.id ?? []) : [...ids, ...onHosts])];
+}
+
+/** How long a lock is needed only its owner knows; everybody may give one back, and nobody keeps what is another's. */
+function refuseOthers({ identity }: Call, { uid, entry }: TaskReply): void {
+  if (identity === null || identity.role === 'admin' || entry?.owner === identity.name) return;
+  throw new BelayError(
+    'Forbidden',
+    `task ${uid} is of ${entry?.owner}: only they, or an admin, hold it longer`,
+    {
+      retry: 'never',
+      fix: 'ask them, or an admin',
+    },
+  );
+}
+
 async function extend(maintenance: Authority, call: Call): Promise<Json> {
   const uid = call.param('name');
-  const { ids, duration } = call.body as z.infer<typeof EXTEND>;
-  const parsed = parseDuration(duration);
+  const asked = call.body as z.infer<typeof EXTEND>;
+  const parsed = parseDuration(asked.duration);
   // Checked with the body: it is a duration within bounds.
   const needed = parsed.ok ? parsed.value : 0;
   const before = await maintenance.get(uid);
   throwUnlessDone(before.status, before.issues);
+  refuseOthers(call, before);
+  const gone = (what: string): BelayError =>
+    new BelayError('NotFound', `task ${uid} does not hold ${what} any more`, {
+      retry: 'never',
+      fix: `ask for it again: belay maintenance create`,
+    });
   const own = new Set(before.groups.flat().map((view) => view.id));
-  const foreign = ids.filter((id) => !own.has(id));
-  const status = foreign.length > 0 ? 'BAD_REQUEST' : await maintenance.extend(ids, needed);
-  if (status !== 'SUCCESS')
-    throw new BelayError(
-      'NotFound',
-      `task ${uid} does not hold ${(foreign.length > 0 ? foreign : ids).join(', ')} any more`,
-      {
-        retry: 'never',
-        fix: `ask for it again: belay maintenance create`,
-      },
-    );
+  const foreign = (asked.ids ?? []).filter((id) => !own.has(id));
+  if (foreign.length > 0) throw gone(foreign.join(', '));
+  const ids = chosen(before, asked);
+  if (ids.length === 0)
+    throw new BelayError('Invalid', `task ${uid} holds nothing that could be held longer`, {
+      retry: 'never',
+      fix: `see what it waits for: belay maintenance get ${uid}`,
+    });
+  if ((await maintenance.extend(ids, needed)) !== 'SUCCESS') throw gone(ids.join(', '));
   return answer(maintenance, await maintenance.get(uid));
 }
 

@@ -54,11 +54,11 @@ export type TaskRequest = z.infer<typeof TASK>;
 
 export const COMPLETE = z.strictObject({
   ids: z.array(z.string()).optional().describe('Identities of granted actions.'),
-  hosts: z.array(z.string()).optional().describe('Hosts whose actions are done.'),
+  hosts: z.array(z.string()).optional().describe('Hosts whose actions are meant.'),
   all: z.boolean().default(false).describe('Everything the task holds.'),
 });
 export const EXTEND = z.strictObject({
-  ids: z.array(z.string()).min(1).describe('Identities of granted actions.'),
+  ...COMPLETE.shape,
   duration: lockDuration().describe('How long they are needed from now on, from 1s to 30d.'),
 });
 export const PROGRESS = z.strictObject({

@@ -244,24 +244,31 @@ export async function refresh(context: Context, name: string): Promise<void> {
   await print(context, await context.client.request<TaskRow>('POST', `${taskPath(name)}/refresh`));
 }
 
-/** `complete`: named hosts or actions, else everything the task holds. */
-export async function complete(
-  context: Context,
-  name: string,
-  which: { readonly hosts: readonly string[]; readonly actions: readonly string[] },
-): Promise<void> {
-  const { hosts, actions } = which;
-  const all = hosts.length + actions.length === 0;
-  const body = {
-    ...(hosts.length > 0 ? { hosts } : {}),
-    ...(actions.length > 0 ? { ids: actions } : {}),
-    all,
-  };
+/** Which granted actions are meant; none named: everything the task holds. */
+export interface Which {
+  readonly hosts: readonly string[];
+  readonly actions: readonly string[];
+}
+
+const whichBody = ({ hosts, actions }: Which): object => ({
+  ...(hosts.length > 0 ? { hosts } : {}),
+  ...(actions.length > 0 ? { ids: actions } : {}),
+  all: hosts.length + actions.length === 0,
+});
+
+/** `extend`: what is held is held for so long from now on; never shorter than before. */
+export async function extend(context: Context, name: string, duration: string, which: Which): Promise<void> {
+  const body = { ...whichBody(which), duration };
+  await print(context, await context.client.request<TaskRow>('POST', `${taskPath(name)}/extend`, { body }));
+}
+
+/** `complete`: what is meant is given back. */
+export async function complete(context: Context, name: string, which: Which): Promise<void> {
   const owner = await otherOwner(context, name);
   const reply = await context.client.request<{ completed: readonly string[]; task: TaskRow | null }>(
     'POST',
     `${taskPath(name)}/complete`,
-    { body },
+    { body: whichBody(which) },
   );
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(reply, format));
