@@ -290,18 +290,21 @@ function learnMembership(state: State, desired: Desired, observed: Observed): St
  */
 function learnTakenBack(state: State, desired: Desired): State {
   const wanted = new Set(groupsOf(desired).map(({ name }) => name));
-  const isUnmade = (m: MemberState): boolean =>
-    m.stage === 'removing' || (m.stage === 'planned' && m.host === null && m.serviceId === null);
+  const isGoing = (m: MemberState): boolean => m.stage === 'removing' || isUnmade(m);
   const backed = state.replicaSets
     .filter((set) => !wanted.has(set.name) && untouched(set) && !set.registered)
     .map(({ name }) => ({ name, members: everyMember(state).filter((m) => m.replicaSet === name) }))
-    .filter(({ name, members }) => !holdsMembership(state, desired, name) && members.every(isUnmade));
+    .filter(({ name, members }) => !holdsMembership(state, desired, name) && members.every(isGoing));
   const going = backed.flatMap(({ members }) => members.filter((m) => m.stage !== 'removing'));
   const gone = new Set(backed.filter(({ members }) => members.length === 0).map(({ name }) => name));
   const next = going.reduce((s, { name }) => withMember(s, name, { stage: 'removing' }), state);
   if (gone.size === 0) return next;
   return { ...next, replicaSets: next.replicaSets.filter(({ name }) => !gone.has(name)) };
 }
+
+/** It was never heard to be placed, and holds nothing from before: nobody needs what an import may have left of it (`learnGone`). */
+const isUnmade = ({ stage, host, serviceId, volumeId }: MemberState): boolean =>
+  stage === 'planned' && host === null && serviceId === null && volumeId === null;
 
 /**
  * Who is to leave and has not left goes to sleep with the others: on the way back the set may need its vote, and only one
@@ -330,7 +333,7 @@ function learnGroup(state: State, group: Group, observed: Observed): State {
   const isThere = (m: MemberState): boolean =>
     m.activated !== null && pendingOf(state, m.name)?.action !== 'deleteRuntime';
   const runs = state.phase === 'running' && staying.every(isThere);
-  if (!runs && set !== undefined && !untouched(set)) return state;
+  if (!runs && set !== undefined && !untouched(set)) return withoutUnmade(state, staying, -missing);
   // S2: what was begun with a member is seen to its end first, or another one would be taken down beside it.
   const all = views(state, observed);
   const busy = new Set(
@@ -348,6 +351,18 @@ function learnGroup(state: State, group: Group, observed: Observed): State {
     ...state,
     members: state.members.map((m) => (surplus.has(m.name) ? { ...m, stage: 'removing' as const } : m)),
   };
+}
+
+/**
+ * A6.7: who was to come and is not wanted any more, before anything was sent for it, is not made first. One whose import is on its
+ * way is made, and leaves like any other (S10).
+ */
+function withoutUnmade(state: State, staying: readonly MemberState[], surplus: number): State {
+  const unmade = staying
+    .filter((m) => isUnmade(m) && pendingOf(state, m.name) === null)
+    .sort((a, b) => placeOf(b) - placeOf(a))
+    .slice(0, surplus);
+  return unmade.reduce((next, { name }) => withMember(next, name, { stage: 'removing' }), state);
 }
 
 function withNewMembers(state: State, group: Group, missing: number): State {

@@ -7,7 +7,7 @@ import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
-import { withMember } from './state.ts';
+import { startStep, withMember } from './state.ts';
 import { status } from './status.ts';
 import type { DesiredMember } from './types.ts';
 
@@ -29,6 +29,43 @@ test('A6.1 A6.3 S5 3 → 5: new indexes, joined without vote, promoted one by on
   expect(play.config.members.map((m) => [m._id, m.votes, m.priority])).toEqual(
     [0, 1, 2, 3, 4].map((id) => [id, 1, 1]),
   );
+});
+
+test('A6.7 S10 members that are taken back before anything was sent for them are never made; one whose import is on its way is', () => {
+  const play = new Play(desired());
+  play.hosts = [];
+  play.desired = desired({ generation: 2 }, 5);
+  expect(play.pass()).toMatch(/^blocked/);
+  play.desired = desired({ generation: 3 });
+  const before = play.state;
+  const none = { ...play.reading(), services: [] };
+  const back = advance(before, play.desired, none, 1);
+  expect(back.members.map((m) => m.name)).toEqual(['orders-0', 'orders-1', 'orders-2']);
+  expect(plan(none, play.desired, back, 1)).toMatchObject({ act: null, converged: true });
+  // The highest first, where some stay.
+  expect(advance(before, desired({ generation: 3 }, 4), none, 1).members[3]?.name).toBe('orders-3');
+  // Nobody tells what is on the hosts: it is asked, and nothing else is done.
+  const untold = { ...play.reading(), services: null };
+  const asking = advance(before, play.desired, untold, 1);
+  expect(plan(untold, play.desired, asking, 1)).toMatchObject({ act: null, converged: false, blocks: [] });
+  // S10: what was sent may be there; it is seen to its end, and leaves then.
+  const placement = { host: 'db4', address: 'db4', port: 27_017, portFixed: false };
+  const sent = startStep(before, { kind: 'import', member: 'orders-3', placement }, 'i1', 1);
+  const kept = advance(sent, play.desired, none, 2).members;
+  expect(kept.map((m) => [m.name, m.stage]).slice(3)).toEqual([['orders-3', 'planned']]);
+});
+
+test('A6.4 S4 the plan that takes a member back that it is just making names its volume by the member', () => {
+  const play = new Play(desired());
+  play.desired = desired({ generation: 2 }, 5);
+  const placement = { host: 'db4', address: 'db4', port: 27_017, portFixed: false };
+  const grown = advance(play.state, play.desired, play.reading(), 1);
+  const sent = startStep(grown, { kind: 'import', member: 'orders-3', placement }, 'i1', 1);
+  const result = { serviceId: 's-3', host: 'db4', address: 'db4', port: 27_017, volumeId: 'new orders-3' };
+  const arrived = { ...play.reading(), operations: { i1: { kind: 'succeeded' as const, result } } };
+  const made = advance(sent, play.desired, arrived, 2);
+  const lines = preview(arrived, desired({ generation: 3 }), made, 3).steps.map((s) => s.detail);
+  expect(lines.join('; ')).toContain('delete the volume of orders-3 with its data');
 });
 
 test('A6.3 a member that lags keeps its place without a vote until it was seen caught up twice', () => {

@@ -49,7 +49,7 @@ test('A14.1 A14.3 golden: deletion takes runtimes, then volumes, then secrets, t
   const s = running(base);
   expect(transcript(seen(s, base, ['PRIMARY', 'SECONDARY', 'SECONDARY']), d, s)).toMatchInlineSnapshot(`
     "1 deleteRuntime orders-0,orders-1,orders-2 · stop and remove orders-0, orders-1, orders-2 · these members go down
-    2 deleteVolume orders-0,orders-1,orders-2 · delete volume v-orders-0, v-orders-1, v-orders-2 with its data · cannot be undone
+    2 deleteVolume orders-0,orders-1,orders-2 · delete volumes v-orders-0, v-orders-1, v-orders-2 with their data · cannot be undone
     3 deleteSecrets cluster · credentials and certificates · cannot be undone
     4 forget cluster · nothing is left · nothing goes down"
   `);

@@ -10,12 +10,12 @@ import { views } from './interpret.ts';
 import { advance } from './learn.ts';
 import { RETRY_CAP } from './limits.ts';
 import { plan } from './plan.ts';
-import { type Model, perform } from './previewModel.ts';
+import { type Model, modelId, perform } from './previewModel.ts';
 import { recovered } from './previewRecovery.ts';
 import { type PreviewVotes, votesOf } from './previewVotes.ts';
 import { memberOf } from './state.ts';
 import { hostPort } from './topology.ts';
-import type { Desired, Observed, State } from './types.ts';
+import type { Desired, MemberState, Observed, State } from './types.ts';
 
 /** One line of a plan. */
 export interface PreviewStep {
@@ -180,10 +180,20 @@ function detailOf(act: Extract<Decision, { kind: 'act' }>, state: State): string
     case 'reconcileSystemUsers':
       return 'clusterAdmin, clusterMonitor, backup, databaseAdmin and roles';
     case 'deleteVolume':
-      return `delete volume ${act.steps.map((s) => ('member' in s ? (memberOf(state, s.member)?.volumeId ?? '') : '')).join(', ')} with its data`;
+      return volumesText(act.steps.flatMap((s) => ('member' in s ? (memberOf(state, s.member) ?? []) : [])));
     default:
       return act.detail;
   }
+}
+
+/** By their ids, or by their members where this plan itself makes them: they have none yet. */
+function volumesText(members: readonly MemberState[]): string {
+  const [noun, whose] = members.length === 1 ? ['volume', 'its'] : ['volumes', 'their'];
+  const isNew = members.some((m) => m.volumeId === null || m.volumeId === modelId(m.name));
+  const which = isNew
+    ? `the ${noun} of ${members.map((m) => m.name).join(', ')}`
+    : `${noun} ${members.map((m) => m.volumeId).join(', ')}`;
+  return `delete ${which} with ${whose} data`;
 }
 
 /** A port that is not fixed is the host's choice: it knows what else listens there. */

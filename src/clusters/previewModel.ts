@@ -92,7 +92,8 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
     case 'import': {
       const record = memberOf(model.state, step.member);
       const { host, address, port } = step.placement;
-      const [serviceId, volumeId] = [`new ${step.member}`, record?.volumeId ?? `new ${step.member}`];
+      const serviceId = modelId(step.member);
+      const volumeId = record?.volumeId ?? modelId(step.member);
       const made = succeed({ serviceId, volumeId, host, address, port });
       return withService(
         made,
@@ -149,6 +150,9 @@ function world(model: Model, step: Step, id: string, desired: Desired): Model {
       return model;
   }
 }
+
+/** Id of what a plan makes for a member; real ones are the platform's. */
+export const modelId = (member: string): string => `new ${member}`;
 
 const raised = (model: Model, version: string): Model =>
   model.state.members.reduce(

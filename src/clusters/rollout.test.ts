@@ -390,10 +390,10 @@ test('A9.3 golden: the plan of a TLS change names every restart and hand-over be
   );
   expect(lines).toMatchInlineSnapshot(`
     [
-      "reload orders-2 · orders-2 (a secondary): configuration 2 · 1 member restarts",
-      "reload orders-1 · orders-1 (a secondary): configuration 2 · 1 member restarts",
+      "reload orders-2 · orders-2 (a secondary): configuration 2, TLS preferTLS → requireTLS · 1 member restarts",
+      "reload orders-1 · orders-1 (a secondary): configuration 2, TLS preferTLS → requireTLS · 1 member restarts",
       "stepDown orders-0 · orders-0 hands over; writes pause for an election · writes pause for an election",
-      "reload orders-0 · orders-0 (a secondary): configuration 2 · 1 member restarts",
+      "reload orders-0 · orders-0 (a secondary): configuration 2, TLS preferTLS → requireTLS · 1 member restarts",
     ]
   `);
 });

@@ -182,8 +182,9 @@ function handOver(
   const { name } = primary.member;
   // Its grant is given back only when it has had what it was given, and two members of a set are never out at once (S2).
   const busy = members.find((v) => isUnderWay(scene, v.member) && isHealthy(v, members));
+  const who = busy === primary ? 'it' : busy?.member.name;
   if (busy !== undefined)
-    return wait('DisruptionInProgress', soon(scene), `${name} hands over when ${busy.member.name} is done`);
+    return wait('DisruptionInProgress', soon(scene), `${name} hands over when ${who} is done`);
   const staying = members.filter((v) => v.member.stage !== 'removing' || v === primary);
   if (heirOf(primary, staying) === null)
     return wait(
@@ -446,6 +447,10 @@ function afterTheLast(scene: Scene, member: MemberState): readonly Decision[] | 
 }
 
 function takeDown(scene: Scene, member: MemberState, because: Reason): readonly Decision[] {
+  if (member.serviceId === null && member.volumeId === null) {
+    const detail = `${member.name} is forgotten when its hosts tell that nothing of it is there`;
+    return [wait('ObservationStale', soon(scene), detail, member.name)];
+  }
   const kind = member.serviceId !== null ? 'deleteRuntime' : 'deleteVolume';
   const held = backingOff(scene, kind, member.name) ?? away(scene, member);
   const help = helpNeeded(scene, kind, member.name);

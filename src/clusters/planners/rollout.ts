@@ -366,8 +366,14 @@ function give(scene: Scene, view: MemberView, lacks = needOf(scene, view.member)
   const what =
     need === 'upgrade'
       ? `${member.deployedVersion} → ${scene.desired.version}`
-      : `configuration ${configVersion}`;
+      : `configuration ${configVersion}${tlsText(scene.state, member)}`;
   return act(reasonOf(scene, member), [step], `${member.name} (${role}): ${what}`);
+}
+
+/** Which TLS mode a member gets along with its configuration; nothing where it has that mode. */
+function tlsText({ goal }: State, { activated }: MemberState): string {
+  if (goal === null || activated === null || activated.tlsMode === goal.tlsMode) return '';
+  return `, TLS ${activated.tlsMode} → ${goal.tlsMode}`;
 }
 
 /** STK-04: a goal newer than the failed try is tried at once. */
