@@ -50,6 +50,12 @@ test('A13.1 restart prints its operation, follows it member by member, and ends 
   expect(described.out).toContain('State        Succeeded, 100 %: 1 member was restarted\n');
   expect(described.out).toContain('Completed    orders-2\n');
   expect(described.out).toContain('Asked by     the admin\n');
+  const { out: events } = await cli.belay(['events', 'mongodb', 'orders']);
+  const told = events.split('\n').flatMap((line) => /Operation\w+ .*/.exec(line)?.[0] ?? []);
+  expect(told.map((line) => line.replace(/ +mongodb\/orders +/, ' '))).toEqual([
+    `OperationStarted Restart ${name} (asked for by the admin) begins`,
+    `OperationSucceeded Restart ${name} (asked for by the admin): 1 member was restarted`,
+  ]);
   // How it ended is said once.
   expect(err).toContain('  state      Succeeded  100 %\n');
   const nobody = await cli.belay(['operations', 'nobody']);
@@ -137,10 +143,14 @@ test('operations that are refused exit 4 with the reason, and every verb asks fo
   const refused = await cli.belay(['restart', 'orders', '--member', 'orders-9']);
   expect(refused).toMatchObject({ code: 4, out: '' });
   expect(refused.err).toContain('there is no member orders-9');
+  expect(await cli.belay(['cancel', 'nobody'])).toMatchObject({ code: 1, out: '' });
   expect((await cli.belay(['restart'])).code).toBe(2);
   expect((await cli.belay(['rotate', 'keys', 'orders'])).code).toBe(2);
   expect((await cli.belay(['wait', 'mongodb', 'orders'])).code).toBe(2);
   expect((await cli.belay(['wait', 'operation', 'x', '--for', 'Ready'])).code).toBe(2);
+  const awake = await cli.belay(['resume', 'orders']);
+  expect([awake.code, awake.out]).toEqual([4, '']);
+  expect(awake.err).toContain('Resume of orders: it is not suspended: there is nothing to resume');
   const off = await cli.belay(['balancer', 'off', 'orders']);
   expect(off.code).toBe(4);
   expect(off.err).toContain('StopBalancer of orders: only a sharded cluster has a balancer');

@@ -28,7 +28,8 @@ export function eventsFor(
   const space = after.conditions.find((c) => c.type === 'DiskSpace');
   if (space?.status === 'False' && before?.conditions.find((c) => c.type === 'DiskSpace')?.status !== 'False')
     events.push({ type: 'Warning', reason: 'DiskSpaceLow', message: space.message });
-  events.push(...overrideEvents(before, after), ...memberEvents(before, after, ours));
+  events.push(...operationEvents(before, after), ...overrideEvents(before, after));
+  events.push(...memberEvents(before, after, ours));
   // What it amounts to comes last: events are read from above, causes before their sum.
   if (before?.phase !== after.phase && after.phase !== undefined) {
     const bad = after.phase === 'Degraded' || after.phase === 'Failed';
@@ -40,6 +41,25 @@ export function eventsFor(
     });
   }
   return events;
+}
+
+/**
+ * A13.1: an operation begins, and how it ended, with who asked for it. Known by its uid and by how it stood in the status before,
+ * which is written along with the event: once each, whichever control plane looks.
+ */
+function operationEvents(before: MongoDBStatus | null, after: MongoDBStatus): readonly EventDraft[] {
+  return (after.operations ?? []).flatMap((operation): EventDraft[] => {
+    const { uid, name, type, state, message, requestedBy } = operation;
+    const was = before?.operations?.find((o) => o.uid === uid)?.state;
+    // What an override lets happen, and until when, is an event of its own.
+    if (was === state || (type === 'OverrideWindows' && state === 'Succeeded')) return [];
+    const who = requestedBy === undefined ? '' : ` (asked for by ${requestedBy})`;
+    const what = `${type} ${name}${who}`;
+    if (state === 'Running')
+      return [{ type: 'Normal', reason: 'OperationStarted', message: `${what} begins` }];
+    const how = message === undefined ? what : `${what}: ${message}`;
+    return [{ type: state === 'Failed' ? 'Warning' : 'Normal', reason: `Operation${state}`, message: how }];
+  });
 }
 
 /** C7.1: changes go on outside the windows, who wanted that and why; and they do so no more. */
@@ -81,13 +101,15 @@ function memberEvents(
       const wanted = ours.has(member.name);
       const reason = kept ? 'MemberInMaintenance' : wanted ? 'MemberInterrupted' : bad;
       const said = member.message ?? `is ${member.state ?? 'unknown'}`;
-      // Most sentences about a member begin with its name.
-      const message = said.startsWith(`${member.name} `) ? said : `${member.name} ${said}`;
+      const message = names(said, member.name) ? said : `${member.name} ${said}`;
       events.push({ type: kept || wanted ? 'Normal' : 'Warning', reason, message });
     }
   }
   return events;
 }
+
+/** Most sentences about a member name it already, `restart of orders-1 waits` for one. */
+const names = (said: string, member: string): boolean => said.split(/[\s,:;()]+/).includes(member);
 
 /** A13.3: a member is on its way to another's place, and it has it. */
 function replacementEvents(

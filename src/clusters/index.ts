@@ -11,7 +11,7 @@ export { stateOf, views } from './interpret.ts';
 export { advance } from './learn.ts';
 export * from './limits.ts';
 export { taskText } from './maintained.ts';
-export { OPERATION_TYPES, operationRefusal, operationWait } from './operations/index.ts';
+export { OPERATION_TYPES, operationIdle, operationRefusal, operationWait } from './operations/index.ts';
 export { loginsNow } from './operations/rotateUsers.ts';
 export { operationStatus } from './operations/status.ts';
 export { plan } from './plan.ts';

@@ -314,3 +314,26 @@ test('C6.4 S15 what is down besides is a fault all the same, and so is a set wit
   const gone = of(seen(state, d, ['PRIMARY', 'SECONDARY', null]));
   expect([gone.phase, gone.members[2]?.maintenance]).toEqual(['Degraded', undefined]);
 });
+
+test('A7.5 a sentence about a member names it once, wherever in it that is', () => {
+  const before = of(seen(state, d, HEALTHY));
+  const after = of(seen(state, d, ['PRIMARY', 'SECONDARY', 'RECOVERING']));
+  const told = (said: string): string | undefined => {
+    const members = after.members.map((m) => (m.name === 'orders-2' ? { ...m, message: said } : m));
+    const events = eventsFor(before, { ...after, members }, 0);
+    return events.find((e) => e.reason === 'MemberUnhealthy')?.message;
+  };
+  expect(told('has ended')).toBe('orders-2 has ended');
+  expect(told('orders-2 has ended: no')).toBe('orders-2 has ended: no');
+  const waits = 'restart of orders-2 waits for orders-1: healthy voters 2 of 3, majority 2';
+  expect(told(waits)).toBe(waits);
+  expect(told('waits for orders-20')).toBe('orders-2 waits for orders-20');
+  const retry = { action: 'reload', member: 'orders-2', code: 'MemberIsPrimary', failures: 99, nextTryAt: 0 };
+  const failing = {
+    ...state,
+    retries: [{ ...retry, message: 'orders-2 is primary by now: it hands over first' }],
+  };
+  expect(condition(of(seen(state, d, HEALTHY), 0, { state: failing }), 'Blocked')?.message).toBe(
+    'reload of orders-2 keeps failing (99 times): it is primary by now: it hands over first',
+  );
+});

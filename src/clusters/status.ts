@@ -22,6 +22,8 @@ import {
 } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { holderOf, maintenanceText } from './maintained.ts';
+import { operationsTold } from './operations/told.ts';
+import { saidOf } from './planners/planner.ts';
 import { workingRouter } from './planners/routers.ts';
 import { promisedTooMuch, spaceOf } from './space.ts';
 import { pendingOf } from './state.ts';
@@ -99,6 +101,7 @@ export function status(input: StatusInput): MongoDBStatus {
     ...(state.balancer === null ? {} : { balancerBefore: state.balancer.wasEnabled ? 'on' : 'off' }),
     endpoints: own.filter((v) => desired.sharded === null || isRouter(v.member)).flatMap((v) => endpoint(v)),
     ...(uri === null ? {} : { connectionString: uri }),
+    ...operationsTold(state, input.observed, input.before),
     ...overrideStatus(input),
   };
 }
@@ -342,7 +345,7 @@ function blockedCondition(input: StatusInput): Draft {
   }
   const failing = input.state.retries.find((r) => r.failures >= RETRY_KEEPS_FAILING);
   if (failing) {
-    const message = `${failing.action} of ${failing.member} keeps failing (${failing.failures} times): ${failing.message}`;
+    const message = `${failing.action} of ${failing.member} keeps failing (${failing.failures} times): ${saidOf(failing)}`;
     return { type: 'Blocked', status: 'True', reason: 'KeepsFailing', message };
   }
   return {

@@ -1,7 +1,7 @@
 /** Operations as documents (A13.1): how one is named, admitted, forgotten; what of it the reconciler does not decide. */
 import { randomInt } from 'node:crypto';
 import { BelayError, type Problem } from '../base/error.ts';
-import { desiredFrom, initialState, operationRefusal, recordOf } from '../clusters/index.ts';
+import { desiredFrom, initialState, operationIdle, operationRefusal, recordOf } from '../clusters/index.ts';
 import type { ObjectChange, ObjectKey, StoredObject } from '../engine/ports.ts';
 import { isDnsName, type MongoDBSpec, type Operation, validate } from '../model/index.ts';
 import { OPERATION_TARGET_LABEL } from '../provider/names.ts';
@@ -69,7 +69,8 @@ export async function admitOperation(deps: ApiDeps, document: unknown): Promise<
     });
   const problems = await hostProblems(deps, operation);
   if (problems.length > 0) throw invalid(document, problems);
-  const never = operationRefusal(await sceneOf(deps, cluster), requestOf(object));
+  const scene = await sceneOf(deps, cluster);
+  const never = operationRefusal(scene, requestOf(object)) ?? operationIdle(scene, requestOf(object));
   if (never !== null)
     throw new BelayError('Refused', `${operation.spec.type} of ${key.name}: ${never}`, { retry: 'never' });
   return { operation, cluster };

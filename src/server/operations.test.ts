@@ -193,12 +193,25 @@ test('A13.1 deleting an operation that has not ended cancels it, and it goes whe
   expect((await call('DELETE', `${OPERATIONS}/${other}`)).status).toBe(204);
 });
 
+const SUSPEND = { spec: { type: 'Suspend', mongodbResourceRef: { name: 'orders' } } };
+
 test('A13.1 A14.2 suspend and resume change the document when their turn has come, and tell how many members are there', async () => {
   const { call, clock, store } = await running();
   const ask = async (type: string): Promise<string> =>
     (await call('POST', OPERATIONS, { body: { spec: { type, mongodbResourceRef: { name: 'orders' } } } }))
       .body.metadata.name;
   const stateOf = async (name: string) => (await call('GET', `${OPERATIONS}/${name}`)).body.status;
+  const refused = async (type: string) => {
+    const { status, body } = await call('POST', OPERATIONS, {
+      body: { spec: { type, mongodbResourceRef: { name: 'orders' } } },
+    });
+    return [status, body.code, body.detail];
+  };
+  expect(await refused('Resume')).toEqual([
+    409,
+    'Refused',
+    'Resume of orders: it is not suspended: there is nothing to resume',
+  ]);
   const down = await ask('Suspend');
   await clock.advance(30 * SECOND);
   expect(await stateOf(down)).toMatchObject({
@@ -211,6 +224,7 @@ test('A13.1 A14.2 suspend and resume change the document when their turn has com
     spec: { suspend: true },
     status: { phase: 'Suspended' },
   });
+  expect(await refused('Suspend')).toEqual([409, 'Refused', 'Suspend of orders: it is suspended already']);
   // As `belay delete --keep-volumes` leaves it.
   await store.update(
     { kind: 'MongoDB', namespace: 'default', name: 'orders' },
@@ -218,6 +232,8 @@ test('A13.1 A14.2 suspend and resume change the document when their turn has com
   );
   const restarts = await ask('Restart');
   const up = await ask('Resume');
+  // What is asked for and has not begun may be taken back.
+  expect((await call('POST', `${OPERATIONS}?dryRun=validate`, { body: SUSPEND })).status).toBe(200);
   await clock.advance(30 * SECOND);
   expect(await stateOf(up)).toMatchObject({ state: 'Succeeded', message: 'it runs again' });
   const awake = (await call('GET', ORDERS)).body;

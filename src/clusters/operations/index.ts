@@ -67,6 +67,24 @@ export function operationRefusal(scene: Omit<Scene, 'all'>, request: OperationRe
 }
 
 /**
+ * Why there is nothing to do for an operation that is just asked for; null when there is something. Not asked again when its turn
+ * comes: one that takes an earlier one back is done by then, and succeeds.
+ */
+export function operationIdle(scene: Omit<Scene, 'all'>, { spec }: OperationRequest): string | null {
+  if (spec.type !== 'Suspend' && spec.type !== 'Resume') return null;
+  const { desired, state, observed } = scene;
+  const suspend = spec.type === 'Suspend';
+  const open = observed.requests.filter((r) => !r.cancelRequested && !isEnded(state, r.uid));
+  // One that is on its way is what this one is to take back.
+  const opposed = open.some((r) => r.spec.type === (suspend ? 'Resume' : 'Suspend'));
+  if (opposed || desired.suspend !== suspend) return null;
+  if (suspend) return state.suspended ? 'it is suspended already' : 'it is being suspended already';
+  return state.suspended || state.phase === 'suspended'
+    ? 'it is being resumed already'
+    : 'it is not suspended: there is nothing to resume';
+}
+
+/**
  * Whether members of a group may neither be added nor removed now, because of an operation that runs (A13.6). A set that can
  * spare nobody may grow all the same: what the operation waits for may be those who are to come.
  */

@@ -66,15 +66,19 @@ export function backingOff(scene: Scene, action: string, target: string): Decisi
   if (retry === null || isDue(retry, scene.now)) return null;
   if (retry.refused !== undefined) return helpNeeded(scene, action, target) ?? refusedFor(retry);
   const times = retry.failures === 1 ? 'failed once' : `failed ${retry.failures} times`;
-  return wait('Backoff', retry.nextTryAt, `${action} of ${target} ${times}: ${retry.message}`, target);
+  return wait('Backoff', retry.nextTryAt, `${action} of ${target} ${times}: ${saidOf(retry)}`, target);
 }
 
+/** What went wrong, behind words that name the member already. */
+export const saidOf = ({ member, message }: Pick<RetryState, 'member' | 'message'>): string =>
+  message.startsWith(`${member} `) ? `it${message.slice(member.length)}` : message;
+
 /** Said once for good; asked again when something looks different (`refusals.ts`). */
-const refusedFor = ({ action, member, message }: RetryState): Decision =>
+const refusedFor = (retry: RetryState): Decision =>
   blocked(
     'Refused',
     'person',
-    `${action} of ${member} was refused: ${message}`,
+    `${retry.action} of ${retry.member} was refused: ${saidOf(retry)}`,
     'correct the spec or what it is about; it is tried again at any change, at the latest in ten minutes',
   );
 

@@ -124,6 +124,19 @@ export const mongodbStatusSchema = z.strictObject({
   connectionString: z.string().optional().describe('Connection string without user and password.'),
   publicConnectionString: z.string().optional().describe('The same from outside.'),
   operation: z.string().optional().describe('Name of the operation that runs.'),
+  operations: z
+    .array(
+      z.strictObject({
+        uid: z.string().describe('Uid of its document.'),
+        name: z.string().describe('Name of its document.'),
+        type: z.string().describe('Restart, Replace and so on.'),
+        state: z.enum(['Running', 'Succeeded', 'Failed', 'Cancelled']).describe('How it stands.'),
+        message: z.string().optional().describe('How it ended.'),
+        requestedBy: z.string().optional().describe('Who asked for it.'),
+      }),
+    )
+    .optional()
+    .describe('The operation that runs, and those that just ended; absent when there is none.'),
   windowOverride: z
     .strictObject({
       until: timestampText().describe('When changes wait for the windows again.'),
