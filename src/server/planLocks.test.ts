@@ -59,3 +59,38 @@ test('C3.2 S13 a plan only asks: nothing is locked, and no place in the queue is
   expect(waitsOf(await restart())).toHaveLength(1);
   expect(api.deps.maintenance.holds('')).toEqual([]);
 });
+
+test('C3.1 C3.2 a plan says which more urgent task is to have a member first, though it holds nothing yet', async () => {
+  const { members } = (await api.call('GET', ORDERS)).body.status;
+  const [, one, two] = members.map((m: Json) => m['hostName']);
+  await hold('kernel', two);
+  const wish = { name: 'disks', hosts: [one], duration: '30m', reason: 'disks' };
+  expect((await api.call('POST', TASKS, { as: 'operator', body: wish })).body.groups.flat()[0].state).toBe(
+    'pending',
+  );
+  expect((await api.call('DELETE', `${TASKS}/kernel`)).status).toBe(204);
+  const wanted = `waits: orders-1 on host ${one} is wanted by the more urgent task disks of the operator, which waits too`;
+  const word = 'restart with configuration 2';
+  expect(waitsOf(await restart(['orders-1']))).toEqual([
+    `MaintenanceGrant: from step 1 on: orders-1: ${word} ${wanted}`,
+  ]);
+  // What nobody has yet holds up nobody but its own.
+  expect(waitsOf(await planned(CHANGE))).toEqual([
+    `MaintenanceGrant: from step 2 on: orders-1: ${word} ${wanted}`,
+  ]);
+  expect(api.deps.maintenance.holds('')).toEqual([]);
+  expect((await api.call('DELETE', `${TASKS}/disks`)).status).toBe(204);
+  expect(waitsOf(await planned(CHANGE))).toEqual([]);
+});
+
+test('C3.2 a plan says that maintenance is switched off, where a step needs a grant', async () => {
+  await api.call('PUT', '/api/v1/maintenance/switch', { body: { disabled: true } });
+  const change = await planned(CHANGE);
+  expect(waitsOf(change)).toEqual([
+    'MaintenanceGrant: from step 1 on: maintenance is switched off by the admin, and nothing new is granted: belay maintenance switch on',
+  ]);
+  expect(change.body).toMatchObject({ refusals: [], converges: true });
+  expect(waitsOf(await planned({ members: 5 }))).toEqual([]);
+  await api.call('PUT', '/api/v1/maintenance/switch', { body: { disabled: false } });
+  expect(waitsOf(await planned(CHANGE))).toEqual([]);
+});
