@@ -287,6 +287,44 @@ test('C6.4 what is in maintenance is described as that, and as no fault', async 
   expect(held).not.toContain('its log');
 });
 
+test('QRM-01 A14.1 nobody is told to replace a member of what is being deleted, or of a set that has no majority for it', async () => {
+  const { describeText } = await import('./verbs/describe.ts');
+  const member = (name: string, replicaSet: string, health: string) => ({
+    ...{ name, replicaSet, health, hostName: `host-of-${name}`, stage: 'active', state: 'SECONDARY' },
+  });
+  const set = (name: string, healthyVoters: number) => ({ name, voters: 3, majority: 2, healthyVoters });
+  const members = [
+    ...[0, 1, 2].map((i) => member(`s0-${i}`, 's0', i === 0 ? 'healthy' : 'unknown')),
+    ...[0, 1, 2].map((i) => member(`s1-${i}`, 's1', i < 2 ? 'healthy' : 'unknown')),
+  ];
+  const replicaSets = [set('s0', 1), { ...set('s1', 2), primary: 's1-0' }];
+  const text = (change: object): Promise<string> =>
+    describeText(
+      'MongoDB',
+      {
+        apiVersion: 'belay.dev/v1',
+        kind: 'MongoDB',
+        metadata: {
+          name: 'events',
+          namespace: 'default',
+          creationTimestamp: '1970-01-01T00:00:00Z',
+          ...change,
+        },
+        spec: { type: 'ShardedCluster', version: '8.0.32-14' },
+        status: { phase: 'Degraded', members, replicaSets },
+      } as unknown as Parameters<typeof describeText>[1],
+      [],
+      0,
+    );
+  const lost = await text({});
+  expect(lost.match(/belay replace .*/g)).toEqual(['belay replace events s1-2']);
+  expect(lost).toContain('s0 has no majority that is known: bring its members back');
+  expect(lost).not.toContain('s1 has no majority');
+  const going = await text({ deletionTimestamp: '1970-01-01T00:00:00Z' });
+  expect(going).not.toMatch(/belay replace|no majority/);
+  expect(going).toContain('host host-of-s1-2 does not answer');
+});
+
 test('C6.4 S16 whoever gives back or drops what is not theirs is told whose it was, and so is everybody', async () => {
   const { belay, api } = cli;
   const env = { BELAY_TOKEN: api.token.operator };

@@ -8,6 +8,7 @@ import { age } from './output.ts';
 export interface MemberRow {
   readonly name: string;
   readonly role?: string;
+  readonly replicaSet?: string;
   readonly state?: string;
   readonly health?: string;
   readonly lagMillis?: number;
@@ -72,6 +73,13 @@ export interface StatusRow {
   readonly balancer?: string;
   /** What the balancer was before Belay began to hold it off. */
   readonly balancerBefore?: string;
+  /** Of a database: what runs, and what just ended. */
+  readonly operations?: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly state: string;
+    readonly requestedBy?: string;
+  }[];
   /** Changes go on outside the maintenance windows. */
   readonly windowOverride?: {
     readonly until: string;
@@ -167,7 +175,7 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     {
       title: 'MEMBERS',
       value: (o) =>
-        `${statusOf(o).readyMembers ?? 0}/${statusOf(o).totalMembers ?? dash(o.spec['members'] ?? 1)}`,
+        `${statusOf(o).readyMembers ?? 0}/${statusOf(o).totalMembers ?? dash(isSharded(o) ? null : (o.spec['members'] ?? 1))}`,
     },
     phase,
     { title: 'READY', wide: true, value: (o) => condition(o, 'Ready') },

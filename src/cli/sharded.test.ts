@@ -124,3 +124,11 @@ test('A7.4 progress names each set of a sharded cluster and whether it is a shar
   expect(lines).toContain('events-s0  ✔ initiated (term 2)  ✔ users 5/5  ✔ a shard');
   expect(lines).toContain('events-s1  · initiated  · users  · a shard');
 });
+
+test('A7.4 a sharded cluster that nothing is known of yet has no members counted by the default of a replica set', () => {
+  const of = (object: ApiObject): string | undefined =>
+    rowsOf('MongoDB', [object], true, false, 0).rows[0]?.find((cell) => cell.startsWith('0/'));
+  const { status: _, ...unseen } = cluster;
+  expect(of(unseen as ApiObject)).toBe('0/–');
+  expect(of({ ...unseen, spec: { type: 'ReplicaSet', members: 3 } } as ApiObject)).toBe('0/3');
+});

@@ -3,7 +3,7 @@ import { formatBytes } from '../../base/units.ts';
 import { type ApiList, type ApiObject, objectPath } from '../client.ts';
 import { type Context, placeOf, structured, targetOf } from '../context.ts';
 import { age, asText, table } from '../output.ts';
-import { lag, rowsOf, type StatusRow, statusOf } from '../rows.ts';
+import { lag, rowsOf, type SetRow, type StatusRow, statusOf } from '../rows.ts';
 import { type HostRow, inMaintenance, type NodeRow } from './maintenance.ts';
 
 /** Events shown with a description. */
@@ -118,9 +118,18 @@ function headLines(kind: string, object: ApiObject, status: StatusRow, now: numb
   if (status.now !== undefined && !status.now.endsWith(status.message ?? '–'))
     lines.push(pair('Now', status.now));
   if (status.connectionString) lines.push(pair('Connect', status.connectionString));
-  lines.push(...overrideLines(status));
+  lines.push(...runningLines(status), ...overrideLines(status));
   for (const warning of status.warnings ?? []) lines.push(pair('Warning', warning));
   return lines;
+}
+
+function runningLines({ operations = [] }: StatusRow): readonly string[] {
+  return operations
+    .filter(({ state }) => state === 'Running')
+    .map(({ name, type, requestedBy }) => {
+      const who = requestedBy === undefined ? '' : `, asked for by ${requestedBy}`;
+      return pair('Operation', `${type} ${name}${who}`);
+    });
 }
 
 function overrideLines({ windowOverride }: StatusRow): readonly string[] {
@@ -272,29 +281,8 @@ function adviceLines(
   held: ReadonlyMap<string, string>,
   isHostHeld: boolean,
 ): readonly string[] {
-  const advice: string[] = [];
+  const advice = kind === 'MongoDB' ? [...memberAdvice(object, status, held)] : [];
   const { name } = object.metadata;
-  const members = kind === 'MongoDB' ? (status.members ?? []) : [];
-  const silent = new Set(
-    members
-      .filter(
-        (m) =>
-          m.health === 'unknown' && m.hostName !== undefined && m.stage === 'active' && !held.has(m.name),
-      )
-      .map((m) => m.hostName),
-  );
-  for (const host of silent) {
-    advice.push(`  host ${host} does not answer: is it up, and its agent?   belay describe host ${host}`);
-    advice.push(`    on ${host}:   systemctl status belay-agent`);
-    advice.push(`    it is being repaired:   belay maintenance create --host ${host} --duration 2h`);
-    for (const m of members.filter((m) => m.hostName === host))
-      advice.push(`    it is gone for good:   belay replace ${name} ${m.name}`);
-  }
-  for (const m of members)
-    if (m.health === 'unhealthy' && m.hostName !== undefined && !held.has(m.name))
-      advice.push(
-        `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself${m.serviceId === undefined ? '' : `; its log: services/${m.serviceId}/mongod.log below the data folder of the agent on host ${m.hostName}`}`,
-      );
   const blocked = status.conditions?.find((c) => c.type === 'Blocked' && c.status === 'True');
   if (blocked !== undefined) advice.push(`  ${blocked.message}`);
   if (kind === 'Host' && !isHostHeld && (object.status as HostStatus | undefined)?.connected !== true)
@@ -313,6 +301,43 @@ function adviceLines(
   if (events.length >= Number(EVENTS)) advice.push(`  more of the story:   ${again}`);
   return advice.length === 0 ? [] : ['What you can do', ...advice];
 }
+
+/** About members that are not well, by host, and about sets that cannot do without them. */
+function memberAdvice(
+  object: ApiObject,
+  status: StatusRow,
+  held: ReadonlyMap<string, string>,
+): readonly string[] {
+  const advice: string[] = [];
+  const members = (status.members ?? []).filter((m) => m.hostName !== undefined && !held.has(m.name));
+  const silent = members.filter((m) => m.health === 'unknown' && m.stage === 'active');
+  const stuck = (status.replicaSets ?? []).filter(isStuck).map((set) => set.name);
+  const deleting = object.metadata.deletionTimestamp !== undefined;
+  for (const host of new Set(silent.map((m) => m.hostName))) {
+    advice.push(`  host ${host} does not answer: is it up, and its agent?   belay describe host ${host}`);
+    advice.push(`    on ${host}:   systemctl status belay-agent`);
+    advice.push(`    it is being repaired:   belay maintenance create --host ${host} --duration 2h`);
+    if (deleting) advice.push('    the deletion goes on when it is back');
+    // A new member gets its place by a vote: of a set without a majority none can be replaced.
+    else
+      for (const m of members.filter((m) => m.hostName === host && !stuck.includes(m.replicaSet ?? '')))
+        advice.push(`    it is gone for good:   belay replace ${object.metadata.name} ${m.name}`);
+  }
+  const isSilent = (set: string): boolean => silent.some((m) => m.replicaSet === set);
+  for (const set of deleting ? [] : stuck.filter(isSilent))
+    advice.push(
+      `  ${set} has no majority that is known: bring its members back; without one nobody can be replaced`,
+    );
+  for (const m of members.filter((m) => m.health === 'unhealthy' && !deleting))
+    advice.push(
+      `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself${m.serviceId === undefined ? '' : `; its log: services/${m.serviceId}/mongod.log below the data folder of the agent on host ${m.hostName}`}`,
+    );
+  return advice;
+}
+
+/** As far as is known it can elect nobody, and so change nothing about its members. */
+const isStuck = ({ voters = 0, healthyVoters = 0, majority = 0, primary }: SetRow): boolean =>
+  voters > 0 && primary === undefined && healthyVoters < majority;
 
 function eventLines(events: readonly ApiObject[], now: number): readonly string[] {
   if (events.length === 0) return [];

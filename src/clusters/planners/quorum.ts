@@ -10,8 +10,10 @@ export interface LostQuorum {
   readonly config: ReplSetConfig;
   /** Members that answer, the one with the newest write first. */
   readonly up: readonly MemberView[];
-  /** Voters known to be down, by name where we know one. */
+  /** Voters that are lost, by name where we know one. */
   readonly down: readonly string[];
+  /** Those of them of which no agent tells: only the others have lost them. */
+  readonly silent: readonly string[];
   readonly voters: number;
 }
 
@@ -27,9 +29,10 @@ export function lostQuorum(members: readonly MemberView[]): LostQuorum | null {
   const rows = config.members.filter((row) => row.votes === 1);
   const down = rows.filter((row) => isLost(row, members, up));
   if (rows.length - down.length >= majority(rows.length)) return null;
-  const nameOf = ({ host }: ConfigMember): string =>
-    members.find((v) => memberHost(v.member) === host)?.member.name ?? host;
-  return { config, up, down: down.map(nameOf), voters: rows.length };
+  const viewOf = ({ host }: ConfigMember) => members.find((v) => memberHost(v.member) === host);
+  const nameOf = (row: ConfigMember): string => viewOf(row)?.member.name ?? row.host;
+  const silent = down.filter((row) => (viewOf(row)?.facts ?? null) === null).map(nameOf);
+  return { config, up, down: down.map(nameOf), silent, voters: rows.length };
 }
 
 /** It answers and takes part in elections. */
@@ -58,9 +61,18 @@ export function quorumLost(scene: Scene, set: string, lost: LostQuorum): Decisio
   return blocked(
     'QuorumLost',
     'person',
-    `${set} has lost its majority: ${lost.down.join(', ')} down, ${lost.down.length} of ${lost.voters} voters; up: ${who}${write}`,
+    `${set} has lost its majority: ${lostText(lost)}, ${lost.down.length} of ${lost.voters} voters; up: ${who}${write}`,
     `bring one of them back; if they are lost for good, go on without them and without what only they hold: belay force-reconfig ${scene.desired.name} --acknowledge LoseUnreplicatedWrites`,
   );
+}
+
+/** Silence is no proof of an end: who is only not heard of is told apart from who is down. */
+function lostText({ down, silent }: LostQuorum): string {
+  const ended = down.filter((name) => !silent.includes(name));
+  return [
+    ...(ended.length === 0 ? [] : [`${ended.join(', ')} down`]),
+    ...(silent.length === 0 ? [] : [`${silent.join(', ')} not known and reached by nobody`]),
+  ].join(', ');
 }
 
 /** In whole hours, so that the sentence does not change with every look. */

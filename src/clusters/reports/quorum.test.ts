@@ -71,10 +71,24 @@ test('QRM-01 QRM-03 a lost majority is said with who is missing, who is left and
   expect(is.phase).toBe('Degraded');
   const message = is.conditions.find((c) => c.type === 'Blocked')?.message ?? '';
   expect(is.conditions.find((c) => c.type === 'Blocked')?.reason).toBe('QuorumLost');
-  expect(message).toContain('orders has lost its majority: orders-2, orders-3, orders-4 down, 3 of 5 voters');
+  const lost =
+    'orders has lost its majority: orders-2, orders-3, orders-4 not known and reached by nobody, 3 of 5 voters';
+  expect(message).toContain(lost);
+  // The other condition says no more of them than this one.
+  expect(is.conditions.find((c) => c.type === 'Ready')?.message).toContain('3 not known');
   expect(message).toContain('up: orders-1, orders-0; the newest write is in orders-1');
   expect(message).toContain('belay force-reconfig orders --acknowledge LoseUnreplicatedWrites');
   expect(play.config.members).toHaveLength(5);
+});
+
+test('QRM-01 L3 of those that are lost, who is down and who is only not heard of are told apart', () => {
+  const play = new TwoSites();
+  for (const host of ['db3', 'db4']) play.lose(host);
+  play.crash(4);
+  play.pass();
+  expect(play.status().conditions.find((c) => c.type === 'Blocked')?.message).toContain(
+    'orders-4 down, orders-2, orders-3 not known and reached by nobody, 3 of 5 voters',
+  );
 });
 
 test('QRM-03 S5 the acknowledged operation keeps the survivors, goes through the freshest, and a primary is elected', () => {
