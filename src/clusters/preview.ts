@@ -11,7 +11,7 @@ import { advance } from './learn.ts';
 import { RETRY_CAP } from './limits.ts';
 import { plan } from './plan.ts';
 import { type Model, modelId, perform } from './previewModel.ts';
-import { recovered } from './previewRecovery.ts';
+import { arrived } from './previewUnderWay.ts';
 import { type PreviewVotes, votesOf } from './previewVotes.ts';
 import { memberOf } from './state.ts';
 import { hostPort } from './topology.ts';
@@ -85,10 +85,11 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
       continue;
     }
     // What is waited for comes, once: the plan goes on as if it had, and says so.
-    const well = next.act === null && before.length === 0 ? afterWaits(next, model.observed, known) : null;
+    const come = { ...model, state: known };
+    const well = next.act === null && before.length === 0 ? afterWaits(next, come, desired, at) : null;
     if (well !== null) {
       before = waitsOf(next);
-      model = { ...model, observed: well, state: known };
+      model = well;
       at += RETRY_CAP;
       continue;
     }
@@ -128,8 +129,8 @@ const TIMED: ReadonlySet<WaitReason> = new Set(['MaintenanceWindow', 'ClientsLoo
 const waitsOf = (next: Plan): Preview['waits'] => next.waits.map(({ on, detail }) => ({ on, detail }));
 
 /** Null: nothing is waited for, a person or the spec is needed, or nobody tells what the set is like. */
-const afterWaits = (next: Plan, observed: Observed, state: State): Observed | null =>
-  next.waits.length === 0 || next.blocks.length > 0 || next.converged ? null : recovered(observed, state);
+const afterWaits = (next: Plan, model: Model, desired: Desired, now: Millis): Model | null =>
+  next.waits.length === 0 || next.blocks.length > 0 || next.converged ? null : arrived(model, desired, now);
 
 /** An operation may change the document, and with it what is wanted from then on. */
 const wantedAfter = (desired: Desired, step: Step): Desired =>

@@ -80,7 +80,7 @@ function resultOf(
 }
 
 /** What the world looks like after a step that went well. */
-function world(model: Model, step: Step, id: string, desired: Desired): Model {
+export function world(model: Model, step: Step, id: string, desired: Desired): Model {
   const succeed = (result: Record<string, string | number>): Model => ({
     ...model,
     observed: {
@@ -188,10 +188,14 @@ function modelService(
   };
 }
 
-const withService = (model: Model, service: ServiceFacts): Model => ({
-  ...model,
-  observed: { ...model.observed, services: [...(model.observed.services ?? []), service] },
-});
+/** In place of one that its host may list already, where its import was under way. */
+function withService(model: Model, service: ServiceFacts): Model {
+  const { services } = model.observed;
+  const others = (services ?? []).filter(
+    (s) => s.kind !== 'runtime' || s.owner?.member !== service.owner?.member,
+  );
+  return { ...model, observed: { ...model.observed, services: [...others, service] } };
+}
 
 function withServices(model: Model, keep: (s: ServiceFacts) => boolean): Model {
   return {
@@ -381,6 +385,12 @@ const UNINITIATED: Extract<DatabaseFacts, { kind: 'reachable' }> = {
   initialSyncPercent: null,
   authenticated: null,
   usersExist: false,
+};
+
+/** The model when a member is up with its first configuration. */
+export const withStarted = (model: Model, name: string, desired: Desired): Model => {
+  const version = memberOf(model.state, name)?.activated?.configVersion ?? 0;
+  return withMembers(model, [name], started(model, name, version, desired));
 };
 
 function started(model: Model, name: string, configVersion: number, desired: Desired): MemberFacts {
