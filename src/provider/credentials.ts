@@ -101,7 +101,7 @@ export class Credentials {
 
   /** The certificate a member was given, whatever is to become of it; the bundle is the present one. */
   async certificateInUse(uid: string, member: string): Promise<MemberCertificate> {
-    return this.#given(await this.#existing(memberCertificateSecret(uid, member)), false);
+    return this.#given(read(await this.#existing(memberCertificateSecret(uid, member))), false);
   }
 
   /** CRD-08: a secret of a cluster that was made is never made again under a running database. */
@@ -133,24 +133,29 @@ export class Credentials {
   ): Promise<MemberCertificate> {
     await this.#ca.refresh();
     const names = certificateNames(desired, member);
-    const current = await this.#secrets.get(memberCertificateSecret(uid, member.name));
+    const current = await this.#stored(memberCertificateSecret(uid, member.name));
     const used = member.activated?.certificate?.fingerprint ?? null;
-    const again = current !== null && successor && (used === null || fingerprintOf(current) === used);
+    const again = current !== null && successor && (used === null || printOf(current) === used);
     const good = current !== null && !again && this.#isGood(current, names, now);
     if (good && !successor) return this.#given(current, false);
-    const staged = await this.#secrets.get(stagedCertificateSecret(uid, member.name));
+    const staged = await this.#stored(stagedCertificateSecret(uid, member.name));
     // Somebody died between the two halves of taking the old one's place: what is left of it is put in order too.
     if (good) return this.#given(current, staged !== null);
     if (current === null) {
       const first = await this.#issue(desired, uid, member, names);
       await this.#secrets.put(memberCertificateSecret(uid, member.name), first);
-      return this.#given(first, false);
+      return this.#given(read(first), false);
     }
-    const other = staged !== null && fingerprintOf(staged) !== used;
+    const other = staged !== null && printOf(staged) !== used;
     if (other && this.#isGood(staged, names, now)) return this.#given(staged, true);
     const next = await this.#issue(desired, uid, member, names);
     await this.#secrets.put(stagedCertificateSecret(uid, member.name), next);
-    return this.#given(next, true);
+    return this.#given(read(next), true);
+  }
+
+  async #stored(name: string): Promise<Stored | null> {
+    const pem = await this.#secrets.get(name);
+    return pem === null ? null : read(pem);
   }
 
   /** Its member has it on disk: from now on it is the member's certificate. */
@@ -177,8 +182,7 @@ export class Credentials {
     return issued.combinedPem;
   }
 
-  #isGood(pem: Secret<string>, names: readonly string[], now: Millis): boolean {
-    const certificate = new X509Certificate(certificatePart(pem));
+  #isGood({ part, certificate }: Stored, names: readonly string[], now: Millis): boolean {
     const ends = certificate.validToDate.getTime();
     // One of an authority that ends soon itself is as good as any (TLS-05).
     const lasting = ends - now > CERTIFICATE_RENEWAL || this.#ca.authority.notAfter - ends < DAY;
@@ -186,16 +190,15 @@ export class Credentials {
       lasting &&
       ends > now &&
       names.every((name) => covers(certificate, name)) &&
-      this.#ca.issuerOf(certificatePart(pem)) === this.#ca.authority.issuer
+      this.#ca.issuerOf(part) === this.#ca.authority.issuer
     );
   }
 
-  #given(pem: Secret<string>, staged: boolean): MemberCertificate {
-    const part = certificatePart(pem);
-    const certificate = new X509Certificate(part);
+  #given(stored: Stored, staged: boolean): MemberCertificate {
+    const { pem, part, certificate } = stored;
     const { trust, issuer } = this.#ca.authority;
     const given = {
-      fingerprint: printOf(certificate),
+      fingerprint: printOf(stored),
       notAfter: certificate.validToDate.getTime(),
       issuer: this.#ca.issuerOf(part) ?? issuer,
       trust,
@@ -254,11 +257,19 @@ const covers = (certificate: X509Certificate, name: string): boolean =>
     ? certificate.checkIP(name) !== undefined
     : certificate.checkHost(name, { wildcards: false, subject: 'never' }) !== undefined;
 
-const certificatePart = (pem: Secret<string>): string =>
-  /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem.reveal())?.[0] ?? '';
+/** A certificate with its key as it is sealed, and what it says, parsed once. */
+interface Stored {
+  readonly pem: Secret<string>;
+  /** The certificate alone. */
+  readonly part: string;
+  readonly certificate: X509Certificate;
+}
+
+function read(pem: Secret<string>): Stored {
+  const part = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem.reveal())?.[0] ?? '';
+  return { pem, part, certificate: new X509Certificate(part) };
+}
 
 /** SHA-256 over the certificate, hex without colons: what agents report too. */
-const printOf = (certificate: X509Certificate): string =>
+const printOf = ({ certificate }: Stored): string =>
   certificate.fingerprint256.replaceAll(':', '').toLowerCase();
-
-const fingerprintOf = (pem: Secret<string>): string => printOf(new X509Certificate(certificatePart(pem)));

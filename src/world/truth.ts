@@ -43,6 +43,14 @@ export const mongodOf = (run: Run | null | undefined): Mongod | null =>
 
 /** All members that exist anywhere for a part of a cluster. */
 export function membersOf(world: World, part: Part): readonly TrueMember[] {
+  const known = world.looked?.get(part);
+  if (known !== undefined) return known;
+  const found = foundNow(world, part);
+  world.looked?.set(part, found);
+  return found;
+}
+
+function foundNow(world: World, part: Part): readonly TrueMember[] {
   const found: TrueMember[] = [];
   const slash = part.indexOf('/');
   const uid = slash < 0 ? part : part.slice(0, slash);
