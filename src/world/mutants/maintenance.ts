@@ -79,7 +79,7 @@ export const MAINTENANCE_MUTANTS: readonly Mutant[] = [
     kind: 'maintained',
     caughtBy: ['S13', 'S1', 'S2'],
     budget: 10,
-    from: 1010,
+    from: 2350,
     suits: ({ planes, clusters, tasks = [] }) =>
       planes > 1 &&
       clusters.some(({ members }) => members > 1) &&
