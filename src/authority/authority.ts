@@ -201,10 +201,10 @@ export class Authority {
     return (await this.adopt(object)) ?? this.#transact((desk, now) => getTask(desk, uid, now));
   }
 
-  /** Of one owner, or of all when it is empty. The engine's own holds are no tasks. */
-  list(owner: string): Promise<readonly string[]> {
+  /** Of one owner, or of all when it is empty. The engine's own holds are no tasks; `holds`: they are listed as well. */
+  list(owner: string, { holds = false } = {}): Promise<readonly string[]> {
     return this.#transact((desk, now) =>
-      listTasks(desk, owner, now).filter((uid) => !uid.startsWith('hold:')),
+      listTasks(desk, owner, now).filter((uid) => holds || !uid.startsWith('hold:')),
     );
   }
 

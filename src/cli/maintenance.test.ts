@@ -38,7 +38,7 @@ test('C6.1 create shows what is on each host, what was granted and what waits fo
   expect(when).toBe('        ask again when that has changed');
   const list = await cli.belay(['maintenance', 'list']);
   expect(list.out).toMatch(
-    /^NAME +OWNER +MODE +PRIORITY +GRANTED +UNTIL +REASON\nkernel +the admin +strong +0 +1\/2 /,
+    /^NAME +OWNER +MODE +PRIORITY +GRANTED +UNTIL +REASON +ABOUT\nkernel +the admin +strong +0 +1\/2 +\S+Z +– +y1, y2\n$/,
   );
   expect((await cli.belay(['maintenance', 'list', '--owner', 'eve'])).out).toBe(
     'There are no maintenance tasks of eve\n',
@@ -53,6 +53,40 @@ test('C1.2 where nobody knows when it becomes possible that is said, with a time
   const made = await cli.belay(['maintenance', 'create', '--host', 'y1', '--name', 't']);
   expect(lines(made.out).at(-1)).toMatch(
     /^ +nobody knows when: look again at \S+Z, or: --mode force \(availability is not looked at\)$/,
+  );
+});
+
+test('C6.1 C6.4 list shows on request what the control plane holds itself; get shows whose a task is and why', async () => {
+  const { belay, api } = cli;
+  await api.deps.maintenance.acquire({
+    id: 'uid-of-orders/orders-1',
+    node: 'ydb/2',
+    holder: 'MongoDB default/orders',
+    why: 'restart: with the new configuration',
+    priority: 100,
+    mode: 'strong',
+    duration: 60_000,
+  });
+  const asked = ['--priority', '5', '--reason', 'kernel update', '--step-down', '--mode', 'weak'];
+  await belay(['maintenance', 'create', '--hosts', 'y1', '--name', 't', ...asked]);
+  const all = lines((await belay(['maintenance', 'list', '--all'])).out);
+  expect(all.slice(1).sort()).toEqual([
+    expect.stringMatching(/^t +the admin +weak +5 +1\/1 +\S+Z +kernel update +y1$/),
+    expect.stringMatching(
+      /^– +MongoDB default\/orders +strong +100 +1\/1 +\S+Z +restart: with the new configuration +node 2$/,
+    ),
+  ]);
+  expect(lines((await belay(['maintenance', 'list'])).out)).toHaveLength(2);
+  expect((await belay(['maintenance', 'list', '--all', '-o', 'name'])).out).toBe('t\n');
+  const json = JSON.parse((await belay(['maintenance', 'list', '--all', '-o', 'json'])).out) as {
+    name: string;
+  }[];
+  const [own = ''] = json.flatMap(({ name }) => (name === 't' ? [] : [name]));
+  // Nobody but the control plane gives that back.
+  const dropped = await belay(['maintenance', 'drop', own]);
+  expect([dropped.code, dropped.err]).toEqual([1, expect.stringContaining('Task not found')]);
+  expect(lines((await belay(['maintenance', 'get', 't'])).out)[1]).toBe(
+    '  owner the admin   mode weak   priority 5   primaries hand over first   reason: kernel update',
   );
 });
 

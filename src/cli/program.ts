@@ -327,10 +327,15 @@ function maintenanceVerbs(program: Command, verb: MakeVerb): void {
     'belay maintenance create --host db6 --mode strong --duration 30m --reason "kernel update"',
   );
   verb(parent, 'list', 'tasks that hold or wait for something', async (c, o) =>
-    (await verbs()).list(c, text(o, 'owner')),
-  ).option('--owner <name>', 'only this owner’s');
-  verb(parent, 'get <name>', 'one task: what it holds, and what it waits for', async (c, _, [name = '']) =>
-    (await verbs()).get(c, name),
+    (await verbs()).list(c, text(o, 'owner'), flag(o, 'all')),
+  )
+    .option('--owner <name>', 'only this owner’s')
+    .option('--all', 'also what the control plane itself holds and waits for');
+  verb(
+    parent,
+    'get <name>',
+    'one task: whose it is, what it holds, and what it waits for',
+    async (c, _, [name = '']) => (await verbs()).get(c, name),
   );
   verb(parent, 'refresh <name>', 'try again what waits', async (c, _, [name = '']) =>
     (await verbs()).refresh(c, name),

@@ -89,6 +89,13 @@ export function admitMember(
   return admissionOf(desk, ask, answer, now);
 }
 
+/** Of a hold: for whom, and what for; null: it is a task of a person. */
+export function holdOf(entry: Entry): { readonly holder: string; readonly why: string } | null {
+  if (!isHold(entry)) return null;
+  const [holder = '', ...why] = entry.description.split(': ');
+  return { holder, why: why.join(': ') };
+}
+
 /** Whether a wish that is known already is this one, in all that decides on it. */
 export const sameAsk = (entry: Entry, ask: MemberAsk): boolean =>
   entry.priority === ask.priority &&

@@ -15,6 +15,7 @@ export {
   admitMember,
   ENGINE_OWNER,
   Grant,
+  holdOf,
   isHold,
   type MemberAsk,
   memberKey,

@@ -4,6 +4,7 @@
  */
 import { type Millis, SECOND } from '../base/units.ts';
 import { LOCK_DURATION } from '../model/index.ts';
+import { isHold } from './admit.ts';
 import { type Answer, priorityProblem } from './answers.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Desk } from './desk.ts';
@@ -201,10 +202,16 @@ function durationProblem({ type, duration }: Action, { emptyDurations }: Compat)
   return `duration ${text}, not ${duration / SECOND} s`;
 }
 
+/** What the control plane holds for itself it alone gives back. */
+function personsTask(desk: Desk, uid: string): Entry | undefined {
+  const entry = desk.task(uid);
+  return entry === undefined || isHold(entry) ? undefined : entry;
+}
+
 /** Tries the pending rest again (C1.3). */
 export function refreshTask(desk: Desk, uid: string, now: Millis): TaskReply {
   desk.expire(now);
-  const entry = desk.task(uid);
+  const entry = personsTask(desk, uid);
   if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
   const answer = desk.check(entry.id, now);
   const status = STATUS[answer.code];
@@ -250,7 +257,7 @@ export function listTasks(desk: Desk, owner: string, now: Millis): readonly stri
 /** The task goes with everything it holds and wants. */
 export function dropTask(desk: Desk, uid: string, now: Millis, options: TaskOptions = {}): TaskReply {
   desk.expire(now);
-  const entry = desk.task(uid);
+  const entry = personsTask(desk, uid);
   if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
   const undone = entry.held.some((p) => p.action.type !== 'lock');
   if (undone && options.tabletsReachable === false)
@@ -322,7 +329,7 @@ export function extendActions(desk: Desk, ids: readonly string[], duration: Mill
 /** What waits is not wanted any more; what is held stays held. A task that holds nothing is over. */
 export function withdrawPending(desk: Desk, uid: string, now: Millis): TaskReply {
   desk.expire(now);
-  const entry = desk.task(uid);
+  const entry = personsTask(desk, uid);
   if (entry === undefined) return failed('BAD_REQUEST', uid, `Task not found: ${uid}`);
   desk.reject(entry.id);
   return desk.task(uid) === undefined ? { ...failed('SUCCESS', uid, ''), issues: [] } : viewOf(desk, uid);

@@ -91,10 +91,14 @@ function taskRoutes(deps: ApiDeps): readonly Route[] {
       tag: TAG,
       summary: 'Tasks that hold or wait for something',
       role: 'viewer',
-      parameters: [query('owner', 'Only this owner’s')],
+      parameters: [
+        query('owner', 'Only this owner’s'),
+        query('all', 'true: also what the control plane itself holds and waits for (with holder)'),
+      ],
       answers: { 200: { description: 'Tasks' } },
       handle: async (call) => {
-        const uids = await deps.maintenance.list(call.query['owner'] ?? '');
+        const holds = call.query['all'] === 'true';
+        const uids = await deps.maintenance.list(call.query['owner'] ?? '', { holds });
         const replies = await Promise.all(uids.map((uid) => deps.maintenance.get(uid)));
         const there = replies.filter((reply) => reply.entry !== null);
         // All hosts are looked at once for all tasks, and only if a task is about one.

@@ -10,6 +10,7 @@ import {
   askByOf,
   DEFAULT_DURATION,
   forceHelps,
+  holdOf,
   type TaskReply,
   type TaskSpec,
   taskSpecOf,
@@ -105,10 +106,12 @@ export function taskJson(
   members: (host: string) => readonly string[],
 ): Json {
   const { entry } = reply;
+  const hold = entry === null ? null : holdOf(entry);
   return {
     name: reply.uid,
     owner: entry?.owner ?? null,
-    reason: entry?.description ?? '',
+    holder: hold?.holder ?? null,
+    reason: hold?.why ?? entry?.description ?? '',
     mode: entry?.mode ?? null,
     priority: entry?.priority ?? null,
     maxInFlight: entry?.maxInFlight ?? 0,

@@ -33,9 +33,13 @@ export interface ActionRow {
 export interface TaskRow {
   readonly name: string;
   readonly owner: string | null;
+  /** What the control plane holds it for (`MongoDB default/orders`): it is no task, and nobody else gives it back. */
+  readonly holder?: string | null;
   readonly reason: string;
   readonly mode: string | null;
   readonly priority: number | null;
+  readonly maxInFlight?: number;
+  readonly stepDown?: boolean;
   readonly createTime: string | null;
   readonly lastRefreshTime: string | null;
   /** Nobody has asked again in time: what waits holds nobody back. */
@@ -201,32 +205,46 @@ export async function explain(context: Context, wanted: Wanted): Promise<void> {
   if (waiting(task).length > 0) throw new Exit(EXIT.refused);
 }
 
-export async function list(context: Context, owner: string | undefined): Promise<void> {
-  const { items } = await context.client.get<{ items: readonly TaskRow[] }>(TASKS, { owner });
+/** `list`: tasks, with `all` also what the control plane itself holds and waits for. */
+export async function list(context: Context, owner: string | undefined, all: boolean): Promise<void> {
+  const query = { owner, all: all ? 'true' : undefined };
+  const { items } = await context.client.get<{ items: readonly TaskRow[] }>(TASKS, query);
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(items, format));
-  if (context.output === 'name') return items.forEach((t) => void context.terminal.out(t.name));
+  // What has no name to give back is not named.
+  const tasks = items.filter((t) => t.holder == null);
+  if (context.output === 'name') return tasks.forEach((t) => void context.terminal.out(t.name));
   await warnIfOff(context);
   if (items.length === 0) {
     const of = owner === undefined ? '' : ` of ${owner}`;
     return context.terminal.out(`There are no maintenance tasks${of}`);
   }
-  const rows = items.map((t) => {
-    const actions = t.groups.flat();
-    const held = actions.filter((a) => a.state !== 'pending').length;
-    return [
-      t.name,
-      t.owner ?? '',
-      t.mode ?? '',
-      String(t.priority ?? 0),
-      `${held}/${actions.length}${t.stale ? ' (stale)' : ''}`,
-      deadlineOf(t),
-      t.reason,
-    ];
-  });
-  context.terminal.out(table(['NAME', 'OWNER', 'MODE', 'PRIORITY', 'GRANTED', 'UNTIL', 'REASON'], rows));
-  for (const t of items) if (t.stale) context.terminal.err(`warning: ${staleText(t)}`);
+  const headings = ['NAME', 'OWNER', 'MODE', 'PRIORITY', 'GRANTED', 'UNTIL', 'REASON', 'ABOUT'];
+  context.terminal.out(table(headings, items.map(taskRow)));
+  for (const t of tasks) if (t.stale) context.terminal.err(`warning: ${staleText(t)}`);
 }
+
+function taskRow(task: TaskRow): string[] {
+  const actions = task.groups.flat();
+  const held = actions.length - waiting(task).length;
+  return [
+    task.holder == null ? task.name : '–',
+    task.holder ?? task.owner ?? '',
+    task.mode ?? '',
+    String(task.priority ?? 0),
+    `${held}/${actions.length}${task.stale ? ' (stale)' : ''}`,
+    deadlineOf(task),
+    task.reason || '–',
+    aboutText(actions.map(nameOf).map((n) => (/^\d+$/.test(n) ? `node ${n}` : n))),
+  ];
+}
+
+/** Some names and how many more there are. */
+function aboutText(names: readonly string[]): string {
+  const more = names.length - NAMES_SHOWN;
+  return `${names.slice(0, NAMES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+const NAMES_SHOWN = 5;
 
 const staleText = (task: TaskRow): string =>
   `task ${task.name} waits and nobody has asked for it since ${task.lastRefreshTime}: it holds nobody back until somebody does (belay maintenance refresh ${task.name}), or give it up (belay maintenance drop ${task.name})`;
@@ -237,8 +255,26 @@ const deadlineOf = (task: TaskRow): string =>
     .reduce((latest, a) => (a.deadline !== null && a.deadline > latest ? a.deadline : latest), '') || '–';
 
 export async function get(context: Context, name: string): Promise<void> {
-  await print(context, await context.client.get<TaskRow>(taskPath(name)));
+  const task = await context.client.get<TaskRow>(taskPath(name));
+  await print(context, task, [`  ${detailsOf(task).join('   ')}`]);
 }
+
+/** Whose a task is and how it was asked for. */
+const detailsOf = ({
+  owner,
+  mode,
+  priority,
+  maxInFlight = 0,
+  stepDown,
+  reason,
+}: TaskRow): readonly string[] => [
+  `owner ${owner}`,
+  `mode ${mode}`,
+  `priority ${priority ?? 0}`,
+  ...(maxInFlight > 0 ? [`at most ${maxInFlight} at a time`] : []),
+  ...(stepDown === true ? ['primaries hand over first'] : []),
+  ...(reason === '' ? [] : [`reason: ${reason}`]),
+];
 
 export async function refresh(context: Context, name: string): Promise<void> {
   await print(context, await context.client.request<TaskRow>('POST', `${taskPath(name)}/refresh`));
@@ -393,7 +429,7 @@ const holdersText = (holders: readonly HolderRow[]): string =>
 export const waiting = (task: TaskRow): readonly ActionRow[] =>
   task.groups.flat().filter((a) => a.state === 'pending');
 
-async function print(context: Context, task: TaskRow): Promise<void> {
+async function print(context: Context, task: TaskRow, details: readonly string[] = []): Promise<void> {
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(task, format));
   if (context.output === 'name') return context.terminal.out(task.name);
@@ -404,6 +440,7 @@ async function print(context: Context, task: TaskRow): Promise<void> {
   context.terminal.out(
     [
       `task ${task.name}   ${what}, ${how}`,
+      ...details,
       ...actionLines(task, false, context.now()),
       ...(task.stale ? [staleText(task)] : []),
     ].join('\n'),
