@@ -9,6 +9,8 @@ const spec = {
   healthMaxAge: '1m',
   nodes: [node(1), node(2)],
   storageGroups: [],
+  limits: { cluster: { nodes: 0, percent: 0 }, tenant: { nodes: 0, percent: 0 } },
+  systemTabletNodes: [],
 } as unknown as Topology['spec'];
 const told = (health: object | null, now: number) => {
   const status =
@@ -31,6 +33,7 @@ test('A7.4 C6.3 a topology nobody pushes health of is accepted, and its document
     ACCEPTED,
     'HealthReported False NeverPushed 00:00: no health was ever pushed; the states in the document count',
     'Stale False UpToDate 00:00: nothing that was pushed is too old to be believed',
+    'Ready True AllUp 00:00: 2 nodes up, all disks well',
   ]);
 });
 
@@ -43,12 +46,17 @@ test('A7.4 C5.3 pushed health is told of with its time, and from when on it is t
     ACCEPTED,
     reported,
     'Stale False UpToDate 00:30: nothing that was pushed is too old to be believed',
+    'Ready True AllUp 00:30: 2 nodes up, all disks well',
   ]);
   // No push ever told of the second; then the first gets old too.
   const stale = (who: string): string =>
     `Stale True HealthTooOld 01:10: ${who} not told of within 1m since 1970-01-01T00:01:10Z: counts as down until health is pushed again`;
-  expect(told(one, 70_000)).toEqual(['Degraded', ACCEPTED, reported, stale('node 2 of y')]);
-  expect(told(one, 90_000).at(-1)).toBe(stale('node 1 of y, node 2 of y'));
+  const unready = (who: string): string =>
+    `Ready False NodesUnknown 01:10: not known, which counts as down: ${who}`;
+  const second = 'node 2 of y';
+  expect(told(one, 70_000)).toEqual(['Degraded', ACCEPTED, reported, stale(second), unready(second)]);
+  const both = 'node 1 of y, node 2 of y';
+  expect(told(one, 90_000).slice(-2)).toEqual([stale(both), unready(both)]);
 });
 
 test('A7.4 C5.3 nodes that are all told of are not stale for how long that has been so; a disk gets old by itself', () => {
@@ -56,7 +64,44 @@ test('A7.4 C5.3 nodes that are all told of are not stale for how long that has b
   const fresh = { observedAt: iso(600_000), nodesSince: iso(0), nodes: both };
   expect(told(fresh, 610_000)[0]).toBe('Ready');
   const disks = [{ node: 1, disk: 1, state: 'Normal', observedAt: iso(500_000) }];
-  expect(told({ ...fresh, disks }, 610_000).at(-1)).toContain(
+  expect(told({ ...fresh, disks }, 610_000).at(-2)).toContain(
     '1 disk not told of within 1m since 1970-01-01T00:09:20Z',
   );
+});
+
+test('A7.4 C6.4 a topology whose nodes or disks are not well is Degraded and not Ready, and says which', () => {
+  const fresh = { observedAt: iso(600_000), nodesSince: iso(0) };
+  const is = (health: object, now = 610_000) => {
+    const [phase, ...conditions] = told({ ...fresh, ...health }, now);
+    return [phase, conditions.at(-1)];
+  };
+  const up = { id: 1, state: 'Up' };
+  expect(is({ nodes: [up, { id: 2, state: 'Down' }] })).toEqual([
+    'Degraded',
+    'Ready False NodesDown 10:00: down: node 2 of y',
+  ]);
+  expect(
+    is({
+      nodes: [
+        { id: 1, state: 'Unknown' },
+        { id: 2, state: 'Down' },
+      ],
+    }),
+  ).toEqual([
+    'Degraded',
+    'Ready False NodesDown 10:00: down: node 2 of y; not known, which counts as down: node 1 of y',
+  ]);
+  const written = {
+    ...spec,
+    nodes: [{ ...node(1), disks: [{ id: 1, state: 'Faulty' }] }, node(2)],
+  } as typeof spec;
+  const { phase, message, conditions } = topologyStatus(
+    { name: 'y', generation: 3, createdAt: iso(0), spec: written, status: null },
+    0,
+  );
+  expect([phase, message, conditions.at(-1)?.reason]).toEqual([
+    'Degraded',
+    'not well: 1 disk',
+    'DisksFaulty',
+  ]);
 });

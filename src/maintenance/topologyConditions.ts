@@ -2,7 +2,7 @@
 import type { Millis } from '../base/units.ts';
 import type { Condition, Topology } from '../model/index.ts';
 import { namesText, timeText } from './rules/look.ts';
-import { oldHealth } from './topology.ts';
+import { oldHealth, topologyFleet } from './topology.ts';
 
 /** A document with its spec; the status as the store has it. */
 interface Document {
@@ -18,13 +18,15 @@ type Draft = Omit<Condition, 'observedGeneration'>;
 export function topologyStatus(document: Document, now: Millis): NonNullable<Topology['status']> {
   const { generation, status } = document;
   const stale = staleness(document, now);
-  const conditions = [accepted(document), reported(document), stale];
+  const ready = readiness(document, now, stale);
+  const conditions = [accepted(document), reported(document), stale, ready];
+  const told = stale.status === 'True' ? stale : ready.status === 'False' ? ready : reported(document);
   return {
     warnings: [],
     ...status,
     observedGeneration: generation,
-    phase: stale.status === 'True' ? 'Degraded' : 'Ready',
-    message: stale.status === 'True' ? stale.message : reported(document).message,
+    phase: ready.status === 'False' ? 'Degraded' : 'Ready',
+    message: told.message,
     conditions: conditions.map((draft) => ({ ...draft, observedGeneration: generation })),
   };
 }
@@ -72,6 +74,36 @@ function staleness({ name, spec, status, createdAt }: Document, now: Millis): Dr
     message: `${who} not told of within ${spec.healthMaxAge} since ${timeText(old.since)}: counts as down until health is pushed again`,
     lastTransitionTime: new Date(old.since).toISOString(),
   };
+}
+
+/** C5.3: whether all that is told is well; the first reason that fits, the message has all of it. */
+function readiness({ name, spec, status, createdAt }: Document, now: Millis, stale: Draft): Draft {
+  const { nodes, groups = [] } = topologyFleet(name, spec, status, now);
+  const named = (state: string): readonly string[] =>
+    nodes.filter((n) => n.state === state).map((n) => n.name);
+  const [down, unknown] = [named('down'), named('unknown')];
+  const disks = nodes.flatMap((n) => n.disks).filter(({ ok }) => !ok).length;
+  const vdisks = groups.flatMap((g) => g.vdisks).filter(({ ok }) => !ok).length;
+  const faulty = [
+    ...(disks === 0 ? [] : [counted(disks, 'disk')]),
+    ...(vdisks === 0 ? [] : [counted(vdisks, 'virtual disk')]),
+  ];
+  const parts = [
+    ['NodesDown', 'down', down],
+    ['NodesUnknown', 'not known, which counts as down', unknown],
+    ['DisksFaulty', 'not well', faulty],
+  ] as const;
+  const wrong = parts.filter(([, , names]) => names.length > 0);
+  const type = 'Ready';
+  const lastTransitionTime =
+    stale.status === 'True' ? stale.lastTransitionTime : (status?.health?.observedAt ?? createdAt);
+  const [first] = wrong;
+  if (first === undefined) {
+    const message = `${counted(nodes.length, 'node')} up, all disks well`;
+    return { type, status: 'True', reason: 'AllUp', message, lastTransitionTime };
+  }
+  const message = wrong.map(([, what, names]) => `${what}: ${namesText(names)}`).join('; ');
+  return { type, status: 'False', reason: first[0], message, lastTransitionTime };
 }
 
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;

@@ -380,13 +380,21 @@ test('A7.4 C5.3 a topology shows whether health is pushed and when it got too ol
     return [status.phase, ...status.conditions.map((c: { reason: string }) => c.reason)];
   };
   await put();
-  expect(await reasons('/api/v1/topologies/ydb')).toEqual(['Ready', 'Valid', 'NeverPushed', 'UpToDate']);
+  expect(await reasons('/api/v1/topologies/ydb')).toEqual([
+    'Ready',
+    'Valid',
+    'NeverPushed',
+    'UpToDate',
+    'AllUp',
+  ]);
   const nodes = ids.map((id) => ({ id, state: 'Up' }));
   await api.call('POST', '/api/v1/topologies/ydb/health', { body: { nodes } });
-  expect(await reasons('/api/v1/topologies')).toEqual(['Ready', 'Valid', 'Pushed', 'UpToDate']);
+  expect(await reasons('/api/v1/topologies')).toEqual(['Ready', 'Valid', 'Pushed', 'UpToDate', 'AllUp']);
+  await api.call('POST', '/api/v1/topologies/ydb/health', { body: { nodes: [{ id: 2, state: 'Down' }] } });
+  expect((await reasons('/api/v1/topologies')).at(-1)).toBe('NodesDown');
   await api.clock.advance(5 * 60_000);
   for (const path of ['/api/v1/topologies/ydb', '/api/v1/topologies'])
-    expect(await reasons(path)).toEqual(['Degraded', 'Valid', 'Pushed', 'HealthTooOld']);
+    expect(await reasons(path)).toEqual(['Degraded', 'Valid', 'Pushed', 'HealthTooOld', 'NodesUnknown']);
 });
 
 test('C1.5 C6.4 S13 nobody but an admin asks in the name of somebody else, over REST and as a document', async () => {
