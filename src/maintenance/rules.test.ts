@@ -50,6 +50,35 @@ test('C2.2 weak: two of block-4-2; of mirror-3-dc one data centre and one disk o
   expect(take(group('mirror-3-dc', 9), [0, 1, 3, 4, 5], 'weak')).toEqual([ok, ok, ok, VDISKS, VDISKS]);
 });
 
+test('C1.2 C2.2 MNT-06 of three nodes with three disks of a group each, a refusal names the disks, once for each reason', () => {
+  const nodes = [0, 1, 2].map((n) => ({ ...node(n), disks: [1, 2, 3].map((id) => ({ id, ok: true })) }));
+  const vdisks = nodes.flatMap((n, realm) =>
+    n.disks.map(({ id }) => ({ node: n.key, disk: id, realm, ok: n.key !== '2' || id !== 2 })),
+  );
+  const desk = new Desk(new Fleet({ nodes, groups: [{ id: 1, erasure: 'mirror-3-dc', vdisks }] }));
+  const ask = (scope: Action['scope'], mode: Mode) =>
+    desk.request(
+      {
+        uid: `t-${JSON.stringify(scope).replaceAll('"', '')}`,
+        owner: 'u',
+        mode,
+        partial: true,
+        schedule: false,
+        actions: [{ action: { type: 'lock', scope, duration: null }, at: [0, 0] }],
+      },
+      0,
+    );
+  expect(ask({ kind: 'node', node: '0' }, 'weak').granted).toHaveLength(1);
+  const [refused, disk] = [
+    ask({ kind: 'node', node: '1' }, 'weak').refusal?.message,
+    ask({ kind: 'disks', disks: [{ kind: 'id', node: '0', disk: 2 }] }, 'weak').refusal?.message,
+  ];
+  expect(refused).toMatch(
+    /out: disks 1, 2, 3 of node 0 \(locked by u-p-1 of task \S+ \(owner u\) until \S+Z\), disk 2 of node 2 \(its virtual disk is not Ok\)$/,
+  );
+  expect(disk).toContain('Cannot lock node 0');
+});
+
 test('C2.1 C2.2 rings: one in strong, (nToSelect − 1)/2 in weak; replicas of a ring that is out already cost nothing', () => {
   const nodes = Array.from({ length: 10 }, (_, n) => node(n, 'up', 'dynamic'));
   const rings = [0, 1, 2, 3, 4].map((r) => [`${2 * r}`, `${2 * r + 1}`]);

@@ -107,7 +107,9 @@ export function topologyFleet(name: string, spec: Spec, status: Status | null, n
   const ages = ageing(spec, status, now);
   const told = new Map(status?.health?.nodes.map((n) => [n.id, n]));
   const disks = new Map(status?.health?.disks.map((d) => [`${d.node}/${d.disk}`, d]));
-  const vdisks = new Map(status?.health?.vdisks.map((v) => [`${v.group}/${v.node}`, v]));
+  const vdisks = new Map(status?.health?.vdisks.map((v) => [`${v.group}/${v.node}/${v.disk ?? ''}`, v]));
+  const vdiskOf = (group: number, node: number, disk: number) =>
+    vdisks.get(`${group}/${node}/${disk}`) ?? vdisks.get(`${group}/${node}/`);
   const key = (id: number): string => nodeKeyOf(String(id), name);
   const nodes = spec.nodes.map((node): NodeSpec => {
     const news = told.get(node.id);
@@ -144,7 +146,7 @@ export function topologyFleet(name: string, spec: Spec, status: Status | null, n
         node: key(v.node),
         disk: v.disk,
         realm: v.realm ?? 0,
-        ok: isWell(vdisks.get(`${group.id}/${v.node}`), v.state ?? 'Ok', 'Ok', ages),
+        ok: isWell(vdiskOf(group.id, v.node, v.disk), v.state ?? 'Ok', 'Ok', ages),
       })),
     }),
   );

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Store } from '../engine/ports.ts';
 import { ManualClock } from '../engine/testing/clock.ts';
+import { topologyFleet } from '../maintenance/index.ts';
 import type { Topology, TopologyHealth } from '../model/index.ts';
 import { openMemoryStore } from '../store/memory.ts';
 import { memoryDisk } from '../store/memory-tables.ts';
@@ -58,4 +59,39 @@ test('C6.3 health of a topology that is not there is refused, and nothing is not
     code: 'NotFound',
   });
   expect(await store.loadState('health of topology ydb')).toBeNull();
+});
+
+test('C6.3 C2.2 of several virtual disks of a group on one node each is told by itself, or all that are not named', async () => {
+  const { clock, store } = stage();
+  const disks = [1, 2, 3].map((id) => ({ id, state: 'Normal' }));
+  const on = [1, 2, 3].map((disk) => ({ node: 1, disk }));
+  const storageGroups = [{ id: 7, erasure: 'mirror-3-dc', vdisks: [...on, { node: 2, disk: 1 }] }];
+  const spec = { healthMaxAge: '5m', nodes: [1, 2].map((id) => ({ ...node(id), disks })), storageGroups };
+  const limits = { cluster: { nodes: 0, percent: 0 }, tenant: { nodes: 0, percent: 0 } };
+  await store.create({ ...KEY, spec: { ...spec, limits, systemTabletNodes: [] } });
+  const tell = (vdisks: TopologyHealth['vdisks']) =>
+    noteHealth({ store, clock }, 'ydb', { nodes: [], disks: [], vdisks });
+  const well = async (): Promise<readonly boolean[] | undefined> => {
+    const object = await store.get(KEY);
+    const { spec: is, status } = object as unknown as Pick<Topology, 'spec' | 'status'>;
+    return topologyFleet('ydb', is, status, clock.now()).groups?.[0]?.vdisks.map(({ ok }) => ok);
+  };
+  expect(await well()).toEqual([true, true, true, true]);
+  await tell([{ group: 7, node: 1, disk: 2, state: 'Error' }]);
+  expect(await well()).toEqual([true, false, true, true]);
+  // As before: without a disk it is about all of them on that node.
+  await tell([{ group: 7, node: 1, state: 'Error' }]);
+  expect(await well()).toEqual([false, false, false, true]);
+  await tell([
+    { group: 7, node: 1, state: 'Ok' },
+    { group: 7, node: 1, disk: 3, state: 'NotReplicated' },
+  ]);
+  expect(await well()).toEqual([true, true, false, true]);
+  await expect(tell([{ group: 7, node: 2, disk: 2, state: 'Ok' }])).rejects.toMatchObject({
+    problems: [
+      { path: 'vdisks[0].disk', message: 'storage group 7 has no virtual disk on disk 2 of node 2' },
+    ],
+  });
+  const twice = { group: 7, node: 1, disk: 1, state: 'Ok' } as const;
+  await expect(tell([twice, twice])).rejects.toMatchObject({ code: 'Invalid' });
 });

@@ -83,10 +83,11 @@ function mergedHealth(known: Health | undefined, news: TopologyHealth, spec: Top
         ? observedAt
         : undefined);
   const there = thingsIn(spec);
+  const eachOf = <V extends VDisk>(told: readonly V[]): readonly V[] => each(told, spec);
   return {
     nodes: merged(known?.nodes ?? [], nodes, before, (n) => `${n.id}`, there.nodes),
     disks: merged(known?.disks ?? [], news.disks, before, (d) => `${d.node}/${d.disk}`, there.disks),
-    vdisks: merged(known?.vdisks ?? [], news.vdisks, before, (v) => `${v.group}/${v.node}`, there.vdisks),
+    vdisks: merged(eachOf(known?.vdisks ?? []), eachOf(news.vdisks), before, vdiskKey, there.vdisks),
     observedAt,
     ...(since === undefined ? {} : { nodesSince: since }),
   };
@@ -97,8 +98,24 @@ function thingsIn({ nodes, storageGroups }: Topology['spec']) {
   return {
     nodes: new Set(nodes.map((n) => `${n.id}`)),
     disks: new Set(nodes.flatMap((n) => n.disks.map((d) => `${n.id}/${d.id}`))),
-    vdisks: new Set(storageGroups.flatMap((g) => g.vdisks.map((v) => `${g.id}/${v.node}`))),
+    vdisks: new Set(storageGroups.flatMap((g) => g.vdisks.map((v) => vdiskKey({ ...v, group: g.id })))),
   };
+}
+
+type VDisk = TopologyHealth['vdisks'][number];
+const vdiskKey = ({ group, node, disk }: Pick<VDisk, 'group' | 'node' | 'disk'>): string =>
+  `${group}/${node}/${disk}`;
+
+/** Each virtual disk by itself, also where all of a group on one node were told together. */
+function each<V extends VDisk>(told: readonly V[], { storageGroups }: Topology['spec']): readonly V[] {
+  const named = new Set(told.map(vdiskKey));
+  const groups = new Map(storageGroups.map((g) => [g.id, g.vdisks]));
+  return told.flatMap((v) => {
+    if (v.disk !== undefined) return [v];
+    const there = (groups.get(v.group) ?? []).filter(({ node }) => node === v.node);
+    const all = there.map(({ disk }) => ({ ...v, disk }));
+    return all.filter((one) => !named.has(vdiskKey(one)));
+  });
 }
 
 type Told<T> = T & { readonly observedAt?: string | undefined };

@@ -132,8 +132,23 @@ function holds(pass: Pass, g: number): boolean {
   return false;
 }
 
-const vdiskName = (pass: Pass, v: number): string =>
-  `vdisk of group ${pass.fleet.groupNames[pass.fleet.vdiskGroup[v] as number]} on ${pass.fleet.nodes[pass.fleet.vdiskNode[v] as number]?.name}`;
+const nodeName = ({ fleet }: Pass, v: number): string =>
+  fleet.nodes[fleet.vdiskNode[v] as number]?.name ?? '';
+const isShared = ({ fleet }: Pass, v: number): boolean =>
+  fleet.groupShared[fleet.vdiskGroup[v] as number] === 1;
+
+/** Number of its disk: where a node has several disks of one group its name alone does not say which. */
+function diskId({ fleet }: Pass, v: number): number | undefined {
+  const n = fleet.vdiskNode[v] as number;
+  const at = (fleet.vdiskDisk[v] as number) - (fleet.diskStart[n] as number);
+  return fleet.nodes[n]?.disks[at]?.id;
+}
+
+function vdiskName(pass: Pass, v: number): string {
+  const group = pass.fleet.groupNames[pass.fleet.vdiskGroup[v] as number];
+  const disk = isShared(pass, v) ? `disk ${diskId(pass, v)} of ` : '';
+  return `vdisk of group ${group} on ${disk}${nodeName(pass, v)}`;
+}
 
 function noParity(pass: Pass, v: number, g: number): Refusal {
   const message = `group ${pass.fleet.groupNames[g]} has no parity parts: taking ${vdiskName(pass, v)} takes its data away; only force does that`;
@@ -166,7 +181,7 @@ function tooMany(pass: Pass, v: number, g: number, own: number): Refusal {
   }
   const outs = outsOf(pass, v, g);
   const others = outs.filter((o) => o.vdisk !== v);
-  const names = others.map((o) => outName(pass, o.vdisk));
+  const names = outNames(pass, v, others);
   const rule = mode === 'weak' ? `weak allows ${weakRule(erasure)}` : `${mode} allows 1`;
   const message = `too many unavailable vdisks: ${outs.length} of ${fleet.membersOf(g).length} in group ${name} (${erasure}) would be out, ${rule}; out: ${namesText(names)}`;
   const by = [{ kind: 'group' as const, group: id, out: others.map((o) => nodeKey(pass, o.vdisk)) }];
@@ -181,10 +196,26 @@ const nodeKey = (pass: Pass, u: number): string =>
 const weakRule = (erasure: Erasure): string =>
   erasure === 'mirror-3-dc' ? 'one data centre and one disk of another' : String(PARITY[erasure]);
 
-function outName(pass: Pass, u: number): string {
-  const name = pass.fleet.nodes[pass.fleet.vdiskNode[u] as number]?.name ?? '';
-  const ref = firstLock(refsOf(pass, u));
-  return `${name} (${ref === undefined ? faultText(pass, u) : lockText(ref)})`;
+/** Those that are out, and why: once for all disks of a node that are out for one reason. */
+function outNames(pass: Pass, v: number, others: readonly Out[]): readonly string[] {
+  // What a node takes with it is asked for with it, and stands in nobody's way.
+  const along = ({ vdisk: u }: Out): boolean =>
+    pass.fleet.vdiskNode[u] === pass.fleet.vdiskNode[v] &&
+    refsOf(pass, u).every((ref) => ref.kind === 'pass');
+  const foreign = others.filter((out) => !along(out) || !isShared(pass, v));
+  const disks = new Map<string, { readonly name: string; readonly why: string; readonly ids: unknown[] }>();
+  for (const { vdisk: u } of foreign.length === 0 ? others : foreign) {
+    const name = nodeName(pass, u);
+    const ref = firstLock(refsOf(pass, u));
+    const why = ref === undefined ? faultText(pass, u) : lockText(ref);
+    const known = disks.get(`${name} ${why}`);
+    if (known === undefined) disks.set(`${name} ${why}`, { name, why, ids: [diskId(pass, u)] });
+    else known.ids.push(diskId(pass, u));
+  }
+  return [...disks.values()].map(({ name, why, ids }) => {
+    const which = isShared(pass, v) ? `disk${ids.length === 1 ? '' : 's'} ${ids.join(', ')} of ` : '';
+    return `${which}${name} (${why})`;
+  });
 }
 
 /** Why a virtual disk that nobody has locked is out. */

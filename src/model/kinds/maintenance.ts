@@ -226,6 +226,9 @@ const healthOfDisk = z.strictObject({
 const healthOfVdisk = z.strictObject({
   group: wholeNumber(0, 4_294_967_295).describe('Number of the group.'),
   node: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
+  disk: wholeNumber(0, 4_294_967_295)
+    .optional()
+    .describe('Number of the disk; without it all of the group on the node that are not named by theirs.'),
   state: z.enum(['Ok', 'NotReplicated', 'Error']).describe('State of the virtual disk.'),
 });
 

@@ -153,6 +153,12 @@ function startProblem(path: string, startedAt: string | undefined, now: Millis):
   return [{ path, message: 'must not lie in the future: no node has started then' }];
 }
 
+/** How a push may name a virtual disk. */
+const namesOf = ({ node, disk }: { readonly node: number; readonly disk: number }): readonly string[] => [
+  `node ${node}`,
+  `disk ${disk} of node ${node}`,
+];
+
 /** Everything in a push that the topology does not have, or that is told twice. */
 export function healthProblems(
   news: TopologyHealth,
@@ -161,7 +167,7 @@ export function healthProblems(
 ): readonly Problem[] {
   const problems: Problem[] = [];
   const disks = new Map(spec.nodes.map((node) => [node.id, new Set(node.disks.map((disk) => disk.id))]));
-  const groups = new Map(spec.storageGroups.map((g) => [g.id, new Set(g.vdisks.map((v) => v.node))]));
+  const groups = new Map(spec.storageGroups.map((g) => [g.id, new Set(g.vdisks.flatMap(namesOf))]));
   const nodeNames = new Names<number>(problems);
   for (const [i, { id, state, startedAt, version }] of news.nodes.entries()) {
     const path = `nodes[${i}].id`;
@@ -182,15 +188,16 @@ export function healthProblems(
     diskNames.add(`${node}/${disk}`, `disks[${i}]`, `disk ${disk} of node ${node}`);
   }
   const vdiskNames = new Names<string>(problems);
-  for (const [i, { group, node }] of news.vdisks.entries()) {
+  for (const [i, { group, node, disk }] of news.vdisks.entries()) {
     const known = groups.get(group);
+    const on = disk === undefined ? `node ${node}` : `disk ${disk} of node ${node}`;
     if (known === undefined)
       problems.push({ path: `vdisks[${i}].group`, message: `there is no storage group ${group}` });
-    else if (!known.has(node)) {
-      const message = `storage group ${group} has no virtual disk on node ${node}`;
-      problems.push({ path: `vdisks[${i}].node`, message });
+    else if (!known.has(on)) {
+      const message = `storage group ${group} has no virtual disk on ${on}`;
+      problems.push({ path: `vdisks[${i}].${disk === undefined ? 'node' : 'disk'}`, message });
     }
-    vdiskNames.add(`${group}/${node}`, `vdisks[${i}]`, `the virtual disk of group ${group} on node ${node}`);
+    vdiskNames.add(`${group} ${on}`, `vdisks[${i}]`, `the virtual disk of group ${group} on ${on}`);
   }
   return problems;
 }
