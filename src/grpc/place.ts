@@ -1,4 +1,4 @@
-/** What a call is about: one topology or the managed databases. A guess would show, or take, nodes of another cluster. */
+/** What a call is about: one topology, one managed database or all of those. A guess would show, or take, nodes of another cluster. */
 import type { Message } from '@bufbuild/protobuf';
 import type { ServerUnaryCall } from '@grpc/grpc-js';
 import type { Authority, NodeView } from '../authority/index.ts';
@@ -28,18 +28,9 @@ export interface Place {
 /** The place a call names by its database, else the endpoint's. Throws `BadAction` where that is none, or several. */
 export async function placeOf(deps: PlaceDeps, call: ServerUnaryCall<Message, unknown>): Promise<Place> {
   const database = String(call.metadata.get(DATABASE)[0] ?? '');
-  const topology = await topologyOf(deps, database);
-  if (topology === null) {
-    const views = (await deps.authority.nodes()).filter(({ node }) => node.id === undefined);
-    const numbers = managedNumbers(views.map(({ node }) => node.key));
-    const isOurs = (key: string): boolean => deps.topologies().every((name) => !isNodeOf(key, name));
-    return {
-      numbers,
-      name: 'the managed databases',
-      views: async () => views,
-      foreign: foreignTo(deps, isOurs),
-    };
-  }
+  const named = await namedBy(deps, database);
+  if ('managed' in named) return managedPlace(deps, named.managed);
+  const { topology } = named;
   return {
     numbers: topologyNumbers(topology),
     name: `topology ${topology}`,
@@ -48,30 +39,50 @@ export async function placeOf(deps: PlaceDeps, call: ServerUnaryCall<Message, un
   };
 }
 
-/** Null: the managed databases. */
-async function topologyOf(deps: PlaceDeps, database: string): Promise<string | null> {
+/** Members keep their numbers whichever database a call names, of which it sees the members only. */
+async function managedPlace(deps: PlaceDeps, database: string | null): Promise<Place> {
+  const all = (await deps.authority.nodes()).filter(({ node }) => node.id === undefined);
+  const views = all.filter(({ node }) => database === null || node.cluster === database);
+  const others = new Set(all.filter((view) => !views.includes(view)).map(({ node }) => node.key));
+  const isOurs = (key: string): boolean =>
+    !others.has(key) && deps.topologies().every((name) => !isNodeOf(key, name));
+  return {
+    numbers: managedNumbers(all.map(({ node }) => node.key)),
+    name: database === null ? 'the managed databases' : `the managed database ${database}`,
+    views: async () => views,
+    foreign: foreignTo(deps, isOurs),
+  };
+}
+
+/** `managed`: that database, or null for all there are. */
+type Named = { readonly topology: string } | { readonly managed: string | null };
+
+async function namedBy(deps: PlaceDeps, database: string): Promise<Named> {
   const names = deps.topologies();
   const usual = deps.topology ?? (names.length === 1 ? names[0] : undefined);
   if (deps.topology !== undefined && !names.includes(deps.topology))
     throw new BadAction(`there is no topology ${deps.topology}, of which this endpoint is to speak`);
   const path = database.replace(/^\/+|\/+$/g, '');
-  if (path === '') return usual ?? (names.length === 0 ? null : which('', names));
+  if (path === '' && usual === undefined && names.length === 0) return { managed: null };
+  if (path === '') return { topology: usual ?? which('', names) };
   const named = names.find((name) => path === name || path.split('/')[0] === name);
-  if (named !== undefined) return named;
+  if (named !== undefined) return { topology: named };
   const nodes = (await deps.authority.nodes()).map(({ node }) => node);
   const have = new Set(
     nodes.filter(({ tenant }) => tenant?.replace(/^\/+/, '') === path).map((node) => node.cluster),
   );
   const found = names.filter((name) => have.has(name));
-  if (found.length === 1) return found[0] as string;
-  if (found.length > 1)
-    return usual !== undefined && have.has(usual) ? usual : which(`${database} is in several. `, found);
-  if (nodes.some((node) => node.id === undefined && node.cluster === path)) return null;
+  const [first, ...more] = found;
+  if (first !== undefined) {
+    const own = usual !== undefined && have.has(usual) ? usual : null;
+    return { topology: more.length === 0 ? first : (own ?? which(`${database} is in several. `, found)) };
+  }
+  if (nodes.some((node) => node.id === undefined && node.cluster === path)) return { managed: path };
   // The root of its databases (`/Root` of `/Root/db1`) is the cluster itself.
   const isRoot = nodes.some(
     ({ cluster, tenant }) => cluster === usual && tenant?.replace(/^\/+/, '').startsWith(`${path}/`),
   );
-  if (usual !== undefined && isRoot) return usual;
+  if (usual !== undefined && isRoot) return { topology: usual };
   if (usual === undefined && names.length === 0) throw new BadAction(`there is no database ${database}`);
   return which(`there is no database ${database}. `, names);
 }

@@ -358,3 +358,35 @@ test('C6.2 C6.3 a database that is not known is refused also where there is one 
     expect(issue).toContain(`there is no database ${database}. There are played: name one`);
   }
 });
+
+test('C6.2 C6.3 a call that names a managed database is about its members, and those keep their numbers', async () => {
+  const sets = {
+    orders: [playedSet('orders', ['db1', 'db2', 'db3']), false],
+    audit: [playedSet('audit', ['db1', 'db4', 'db5']), false],
+  } as const;
+  const stage = await stageOf(new World({ nodes: 0 }), BETTER, sets);
+  const client = stage.client('eve');
+  const told = async (database: string) => {
+    client.database = database;
+    return (await client.nodes()).result.nodes.map((n) => `${n.host} ${n.nodeId}`);
+  };
+  const all = await told('');
+  const [orders, audit] = [await told('/default/orders'), await told('/default/audit')];
+  expect([all.length, orders.length, audit.length]).toEqual([6, 3, 3]);
+  expect([...orders, ...audit].sort()).toEqual([...all].sort());
+  expect(orders.map((n) => n.split(' ')[0])).toEqual(['db1', 'db2', 'db3']);
+  expect((await client.listDatabases()).result.paths).toEqual(['/default/orders', '/default/audit']);
+
+  const scope = { kind: 'node', node: 'default/orders-1' } as const;
+  await stage.authority.create(taskOf('members', [[{ type: 'lock', scope, duration: 60_000 }]]), undefined);
+  const listed = async (database: string) => {
+    client.database = database;
+    return (await client.list('')).result.tasksUids;
+  };
+  expect([await listed('/default/orders'), await listed('')]).toEqual([['members'], ['members']]);
+  expect(await listed('/default/audit')).toEqual([]);
+  const dropped = await client.drop('members');
+  expect(dropped.issues).toEqual([
+    'Task not found: members is about node default/orders-1, not about the managed database default/audit',
+  ]);
+});

@@ -257,9 +257,13 @@ export const cmsService = (deps: ServiceDeps): UntypedServiceImplementation => (
     () => packed(ListDatabasesResultSchema, {}),
     async (call) => {
       const { numbers, views } = await placeOf(deps, call);
-      const names = (await views()).flatMap(({ node }) =>
-        numbers.topology === undefined ? [`/${node.cluster}`] : (node.tenant ?? []),
-      );
+      // All that there are are listed, whichever of them the call names.
+      const names =
+        numbers.topology === undefined
+          ? (await deps.authority.nodes()).flatMap(({ node }) =>
+              node.id === undefined ? [`/${node.cluster}`] : [],
+            )
+          : (await views()).flatMap(({ node }) => node.tenant ?? []);
       return outcome('SUCCESS', [], packed(ListDatabasesResultSchema, { paths: [...new Set(names)] }));
     },
   ),

@@ -62,7 +62,12 @@ export async function openStage(
         throw new BelayError('TokenUnknown', 'this token is not known', { retry: 'never' });
       return { name, role: name === 'viewer' ? 'viewer' : 'operator' };
     },
-    topologies: () => [TOPOLOGY, ...Object.keys(others).filter((name) => others[name]?.[1] === true)].sort(),
+    // A cluster of nothing is none.
+    topologies: () =>
+      [
+        ...(world.spec().nodes.length === 0 ? [] : [TOPOLOGY]),
+        ...Object.keys(others).filter((name) => others[name]?.[1] === true),
+      ].sort(),
     log: quiet,
     compat,
     tasks,
