@@ -352,14 +352,23 @@ export class Authority {
 
   /** Which person's task holds a host as a whole; null: none. From memory: as this process last knew it. */
   hostHolderOf(host: string): Holder | null {
+    for (const [held, holder] of this.#hostHolds()) if (held === host) return holder;
+    return null;
+  }
+
+  /** Hosts that people's tasks hold as a whole. From memory, too. */
+  heldHosts(): ReadonlyMap<string, Holder> {
+    return new Map(this.#hostHolds());
+  }
+
+  *#hostHolds(): Iterable<readonly [string, Holder]> {
     const now = this.#options.clock.now();
     for (const entry of this.#desk.entries()) {
       if (isHold(entry)) continue;
       for (const { action, deadline, owner } of entry.held)
-        if (action.scope.kind === 'host' && action.scope.host === host && (deadline ?? now + 1) > now)
-          return { task: entryName(entry), owner, until: deadline };
+        if (action.scope.kind === 'host' && (deadline ?? now + 1) > now)
+          yield [action.scope.host, { task: entryName(entry), owner, until: deadline }];
     }
-    return null;
   }
 
   /** The part of the fleet with this name, `topology/NAME` or a database's `mongodb/NAMESPACE/NAME`. */

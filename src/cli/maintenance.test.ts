@@ -378,6 +378,29 @@ test('C6.4 S16 whoever gives back or drops what is not theirs is told whose it w
   expect((await belay(['maintenance', 'drop', 'own'], { env })).err).toBe('');
 });
 
+test('C6.4 S16 deleting a task as an object says who did it; get hosts shows a host in maintenance', async () => {
+  const { belay, api } = cli;
+  const env = { BELAY_TOKEN: api.token.operator };
+  const host = 'apiVersion: belay.dev/v1\nkind: Host\nmetadata: { name: db2 }\nspec: {}\n';
+  await belay(['apply', '-f', cli.file('host.yaml', host)]);
+  await api.clock.advance(1);
+  await belay(['maintenance', 'create', '--host', 'db2', '--name', 't'], { env });
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'v'], { env });
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'u'], { env });
+  const row = async () => lines((await belay(['get', 'hosts'])).out).find((line) => line.startsWith('db2'));
+  expect(lines((await belay(['get', 'hosts'])).out)[0]).toMatch(/AGE +MAINTENANCE$/);
+  expect(await row()).toMatch(/ t \(the operator\) until \S+Z$/);
+  for (const name of ['t', 'u'])
+    expect((await belay(['delete', 'maintenancetask', name, '--yes'])).code).toBe(0);
+  expect(await row()).toMatch(/ –$/);
+  expect((await belay(['events', 'maintenancetask', 't'])).out).toContain(
+    'given back by the admin: host db2 (owner the operator)',
+  );
+  expect((await belay(['events', 'maintenancetask', 'u'])).out).toContain(
+    'dropped by the admin: host y1 (owner the operator)',
+  );
+});
+
 test('C6.4 an agent that is away because somebody works on its host is no fault', async () => {
   const { belay, api } = cli;
   const host = 'apiVersion: belay.dev/v1\nkind: Host\nmetadata: { name: db2 }\nspec: {}\n';

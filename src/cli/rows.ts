@@ -270,6 +270,7 @@ const COLUMNS: Readonly<Record<string, readonly Column[]>> = {
     { title: 'UNSCHEDULABLE', wide: true, value: (o) => dash(o.spec['unschedulable'] ?? false) },
     { title: 'EXECUTABLES', wide: true, value: (o) => dash(executables(o)) },
     ageColumn,
+    { title: 'MAINTENANCE', value: (o) => dash(heldBy(o)) },
   ],
   Event: [
     {
@@ -292,6 +293,14 @@ const executables = (o: ApiObject): string =>
   Object.entries((o.status as { executables?: Record<string, string[]> } | undefined)?.executables ?? {})
     .map(([product, versions]) => `${product} ${versions.join(' ')}`)
     .join(', ');
+
+/** Whose maintenance a host is in. */
+function heldBy(o: ApiObject): string | undefined {
+  const held = (o.status as { maintenance?: { task: string; owner: string; until?: string } } | undefined)
+    ?.maintenance;
+  if (held === undefined) return undefined;
+  return `${held.task} (${held.owner})${held.until === undefined ? '' : ` until ${held.until}`}`;
+}
 
 const FALLBACK: readonly Column[] = [name, phase, ageColumn];
 

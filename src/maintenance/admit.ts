@@ -58,10 +58,12 @@ export const memberKey = (namespace: string, member: string): string => `${names
 
 /** Owner of everything the control plane holds for itself. */
 export const ENGINE_OWNER = 'belay';
-const uidOf = (id: string): string => `hold:${id}`;
+/** Begins the names of what the control plane holds for itself. */
+export const HOLD = 'hold:';
+const uidOf = (id: string): string => `${HOLD}${id}`;
 
 /** Whether an entry is a hold of the control plane and no task of a person. */
-export const isHold = (entry: Entry): boolean => entry.uid?.startsWith('hold:') === true;
+export const isHold = (entry: Entry): boolean => entry.uid?.startsWith(HOLD) === true;
 
 /**
  * Asks for one member. A wish that is granted already gets its grant again; one that waits is tried again. `dry` only asks:

@@ -7,7 +7,7 @@ import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
 import { handOversOf } from './handOver.ts';
 import { MAX_ACTIONS, MAX_DESCRIPTION_LENGTH, MAX_UID_LENGTH } from './limits.ts';
-import { createTask, type TaskSpec } from './tasks.ts';
+import { createTask, dropTask, refreshTask, type TaskSpec, withdrawPending } from './tasks.ts';
 import { taskOf } from './testing/tasks.ts';
 import type { Action, Entry, Mode, Permission } from './types.ts';
 
@@ -48,6 +48,24 @@ test('C1.5 the longest identity, the longest description and the most actions ar
   const many = Array.from({ length: MAX_ACTIONS + 1 }, () => [on(0)]);
   expect(said(task(many))).toEqual(['BAD_REQUEST', `a task has at most ${MAX_ACTIONS} actions`]);
   expect(said(task([[on(0)], []]))).toEqual(['BAD_REQUEST', 'Empty actions']);
+});
+
+test('C1.5 S13 nobody names a task as the control plane names its own holds, or changes one of those by its name', () => {
+  const desk = new Desk(new Fleet({ nodes: [node(0)] }));
+  expect(createTask(desk, task([[on(0)]], { uid: 'hold:c/0' }), 0).status).toBe('BAD_REQUEST');
+  const ask = {
+    id: 'c/0',
+    node: '0',
+    holder: 'c',
+    why: 'w',
+    priority: 0,
+    mode: 'strong' as Mode,
+    duration: 1000,
+  };
+  expect(admitMember(desk, ask, 0).kind).toBe('granted');
+  for (const change of [dropTask, refreshTask, withdrawPending])
+    expect(change(desk, 'hold:c/0', 1).issues).toEqual(['Task not found: hold:c/0']);
+  expect(desk.task('hold:c/0')?.held).toHaveLength(1);
 });
 
 test('S2 S13 a grant holds until its deadline and not at it, without one for ever; nobody else makes one', () => {

@@ -4,7 +4,7 @@
  */
 import { type Millis, SECOND } from '../base/units.ts';
 import { LOCK_DURATION } from '../model/index.ts';
-import { isHold } from './admit.ts';
+import { HOLD, isHold } from './admit.ts';
 import { type Answer, priorityProblem } from './answers.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import type { Desk } from './desk.ts';
@@ -143,6 +143,8 @@ function problemOf(desk: Desk, spec: TaskSpec, options: TaskOptions): readonly [
   if (spec.mode === 'smart' && options.smart === false)
     return ['BAD_REQUEST', 'Unknown availability mode: smart is switched off here'];
   if (spec.owner === '') return ['BAD_REQUEST', 'Missing user in request'];
+  if (spec.uid.startsWith(HOLD))
+    return ['BAD_REQUEST', `Names that begin with ${HOLD} are the control plane’s own: ${spec.uid}`];
   if (desk.task(spec.uid) !== undefined)
     return ['BAD_REQUEST', `Maintenance task already exists: ${spec.uid}`];
   if (spec.uid.length > MAX_UID_LENGTH)

@@ -26,7 +26,10 @@ export function keyOfCall(call: Call, info: KindInfo): ObjectKey {
 /** An object as the API gives it; a host with what its agent says now, a topology with how old its health is now. */
 export function view(deps: ApiDeps, object: StoredObject): Json {
   const { name } = object.metadata;
-  if (object.kind === 'Host') return presentHost(object, deps.agents.host(name), deps.membersOn(name));
+  if (object.kind === 'Host') {
+    const held = deps.maintenance.hostHolderOf(name);
+    return presentHost(object, deps.agents.host(name), deps.membersOn(name), held);
+  }
   return object.kind === 'Topology' ? presentTopology(object, deps.clock.now()) : presentObject(object);
 }
 
@@ -68,9 +71,30 @@ export async function list(deps: ApiDeps, call: Call, info: KindInfo): Promise<u
 }
 
 const hostNudges = (deps: ApiDeps, look: (name: string) => void): (() => void) =>
-  deps.agents.onChange((change) => {
-    if (change.kind === 'host') look(change.host);
+  both(
+    deps.agents.onChange((change) => {
+      if (change.kind === 'host') look(change.host);
+    }),
+    heldNudges(deps, look),
+  );
+
+const both = (one: () => void, other: () => void) => (): void => {
+  one();
+  other();
+};
+
+/** Hosts that a task has taken or given back. */
+function heldNudges({ maintenance }: ApiDeps, look: (name: string) => void): () => void {
+  const heldNow = (): ReadonlyMap<string, string> =>
+    new Map([...maintenance.heldHosts()].map(([host, { task, until }]) => [host, `${task} ${until}`]));
+  let before = heldNow();
+  return maintenance.onChange(() => {
+    const now = heldNow();
+    for (const name of new Set([...before.keys(), ...now.keys()]))
+      if (before.get(name) !== now.get(name)) look(name);
+    before = now;
   });
+}
 
 const sinceOf = (call: Call): string | undefined =>
   call.header('last-event-id') ?? call.query['resourceVersion'];
@@ -181,6 +205,7 @@ export async function remove(deps: ApiDeps, call: Call, info: KindInfo): Promise
   const object = await deleteObject(deps, keyOfCall(call, info), {
     keepVolumes: flag(call, 'keepVolumes'),
     ifMatch: etag(call.header('if-match')),
+    ...(call.identity === null ? {} : { by: call.identity.name }),
   });
   return object === null ? call.reply.status(204).send() : call.reply.status(202).send(presentObject(object));
 }

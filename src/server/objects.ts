@@ -291,7 +291,7 @@ export async function getObject(deps: Pick<ApiDeps, 'store'>, key: ObjectKey): P
 export async function deleteObject(
   deps: ApiDeps,
   key: ObjectKey,
-  options: { readonly keepVolumes: boolean; readonly ifMatch?: string | undefined },
+  options: { readonly keepVolumes: boolean; readonly ifMatch?: string | undefined; readonly by?: string },
 ): Promise<StoredObject | null> {
   return untilSettled(async () => {
     const object = await getObject(deps, key);
@@ -299,8 +299,22 @@ export async function deleteObject(
       checkIfMatch(`${key.kind} ${key.namespace}/${key.name}`, object, options.ifMatch);
     const change = options.keepVolumes ? suspension(object) : await deletionOf(deps, object);
     if (key.kind === 'Host') refuseHostInUse(deps, key.name);
+    if (await droppedTask(deps, object, options.by)) return null;
     return replaced(deps, object, change);
   });
+}
+
+/** A task that goes is dropped by whoever deletes it, so that its events say who that was. False: it is none, or holds nothing. */
+async function droppedTask(
+  { maintenance }: ApiDeps,
+  { kind, metadata, spec }: StoredObject,
+  by = '',
+): Promise<boolean> {
+  if (kind !== 'MaintenanceTask') return false;
+  const uid = (spec as { readonly uid?: string }).uid ?? metadata.name;
+  const entry = await maintenance.find(uid);
+  if (entry === null || maintenance.nameOf(entry) !== metadata.name) return false;
+  return (await maintenance.drop(uid, {}, by)).status === 'SUCCESS';
 }
 
 /** Changes a stored object as it is decided from what it is now; null changes nothing. */

@@ -1,6 +1,7 @@
 /** Objects on the wire: Kubernetes' shape, with nothing in it that is null. */
 
 import type { Millis } from '../base/units.ts';
+import type { Holder } from '../engine/gate.ts';
 import type { HostReport, StoredEvent, StoredObject } from '../engine/ports.ts';
 import { topologyStatus } from '../maintenance/index.ts';
 import { API_VERSION, type Topology } from '../model/index.ts';
@@ -72,8 +73,11 @@ export function presentHost(
   object: StoredObject,
   report: HostReport | null,
   members: readonly string[],
+  held: Holder | null,
 ): Json {
   const base = presentObject(object);
+  const until = held?.until == null ? {} : { until: new Date(held.until).toISOString() };
+  const maintenance = held === null ? {} : { maintenance: { task: held.task, owner: held.owner, ...until } };
   if (report === null)
     return {
       ...base,
@@ -82,6 +86,7 @@ export function presentHost(
         connected: false,
         members,
         message: 'its agent has not connected since this control plane started',
+        ...maintenance,
       },
     };
   const { facts } = report;
@@ -101,6 +106,7 @@ export function presentHost(
       ...(facts.fingerprint === null ? {} : { fingerprint: facts.fingerprint }),
       executables: facts.executables,
       members,
+      ...maintenance,
     },
   };
 }

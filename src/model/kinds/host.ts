@@ -39,6 +39,14 @@ const hostStatus = z.strictObject({
     .optional()
     .describe('Executables found there, by product: their versions.'),
   members: z.array(z.string()).default([]).describe('Members it carries, as namespace/name.'),
+  maintenance: z
+    .strictObject({
+      task: z.string().describe('Name of the task.'),
+      owner: z.string().describe('Whose it is.'),
+      until: timestampText().optional().describe('When its lock ends; absent: when it is given back.'),
+    })
+    .optional()
+    .describe('Which maintenance task holds it as a whole.'),
 });
 
 /** A machine with an agent. */
