@@ -277,11 +277,26 @@ function learnMembership(state: State, desired: Desired, observed: Observed): St
   if (desired.suspend && desired.deleting === null) return stayForNow(state, observed);
   if (desired.deleting !== null) return state;
   // A13.6: a change of scale waits for the end of a replacement.
-  if (state.operation?.work.kind === 'Replace') return state;
-  if (state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing')) return state;
+  const replacing =
+    state.operation?.work.kind === 'Replace' ||
+    state.members.some((m) => m.replacement !== undefined && m.stage !== 'removing');
+  if (replacing) return withMoreRouters(state, desired);
   return groupsOf(desired)
     .filter(({ name }) => !holdsMembership(state, desired, name))
     .reduce((next, group) => learnGroup(next, group, observed), learnTakenBack(state, desired));
+}
+
+/**
+ * A config server that was replaced leaves when the routers know the new one, and the only router takes no new list before
+ * there is another: more of them do not wait for the end of a replacement that may wait for them.
+ */
+function withMoreRouters(state: State, desired: Desired): State {
+  const routers = groupsOf(desired).find(({ role }) => role === 'router');
+  const own = state.members.filter((m) => m.replicaSet === routers?.name);
+  if (routers === undefined || own.some((m) => isBeingReplaced(state, m) || m.replacement !== undefined))
+    return state;
+  const missing = routers.component.members.length - own.filter((m) => m.stage !== 'removing').length;
+  return missing > 0 ? withNewMembers(state, routers, missing) : state;
 }
 
 /**

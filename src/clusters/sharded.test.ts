@@ -326,6 +326,33 @@ test('A13.3 A13.7 a router is replaced like any member: the new one serves befor
   expect(lost.state.members.map((m) => m.name)).not.toContain('events-mongos-0');
 });
 
+test('A13.6 L1 a second router comes while an operation runs that may wait for it; further ones wait for its end', () => {
+  const routers = (state: State): readonly string[] =>
+    state.members.filter((m) => m.role === 'router').map((m) => m.name);
+  const named = { mongodbResourceRef: { name: 'events' } };
+  const specs = [
+    { type: 'RotateUsers', ...named, users: [] },
+    { type: 'Replace', ...named, member: 'events-cfg-0' },
+  ] as const;
+  for (const spec of specs) {
+    const one = sharded({}, { routers: 1 });
+    const before = created(one);
+    const request = { uid: 'op-1', name: 'o', spec, createdAt: 0, cancelRequested: false };
+    const seen = { ...before.observed, requests: [request] };
+    const busy = advance(before.state, one, seen, 1_000_000);
+    expect(busy.operation?.type).toBe(spec.type);
+    const two = { ...sharded({}, { routers: 2 }), generation: 2 };
+    const grown = advance(busy, two, seen, 1_001_000);
+    expect(routers(grown), spec.type).toEqual(['events-mongos-0', 'events-mongos-1']);
+  }
+  const many = created(sharded());
+  const request = { uid: 'op-1', name: 'o', spec: specs[0], createdAt: 0, cancelRequested: false };
+  const seen = { ...many.observed, requests: [request] };
+  const busy = advance(many.state, sharded(), seen, 1_000_000);
+  const three = { ...sharded({}, { routers: 3 }), generation: 2 };
+  expect(routers(advance(busy, three, seen, 1_001_000))).toHaveLength(2);
+});
+
 test('A13.3 L1 a router on its way to a place that is given a configuration meanwhile goes on with that', () => {
   const want = sharded();
   const { state, observed: now } = created(want);

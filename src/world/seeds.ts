@@ -253,4 +253,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed:
       'a start of the balancer without an answer went on under its id after a stop, and was answered from memory',
   },
+  {
+    seed: 633_604,
+    kind: 'sharded',
+    showed: 'a second router was wanted while an operation waited for what the only one could not be given',
+  },
 ];

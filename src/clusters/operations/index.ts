@@ -93,13 +93,15 @@ export const holdsMembership = (state: State, desired: Desired, group: string): 
   RULES[state.operation.type]?.movesMembers === false &&
   !growsFromFew(state, desired, group);
 
-/** From this many voters on a set can spare one. */
+/** From this many voters on a set can spare one; of routers two are enough. */
 const ENOUGH = 3;
+const ENOUGH_ROUTERS = 2;
 
 function growsFromFew({ members }: State, desired: Desired, name: string): boolean {
-  const group = groupsOf(desired).find((g) => g.name === name && g.role !== 'router');
+  const group = groupsOf(desired).find((g) => g.name === name);
   const full = members.filter((m) => m.replicaSet === name && FULL.has(m.stage)).length;
-  return group !== undefined && full > 0 && full < ENOUGH && full < group.component.members.length;
+  const enough = group?.role === 'router' ? ENOUGH_ROUTERS : ENOUGH;
+  return group !== undefined && full > 0 && full < enough && full < group.component.members.length;
 }
 const FULL: ReadonlySet<MemberStage> = new Set(['active', 'reloading', 'upgrading']);
 
