@@ -31,7 +31,7 @@ export {
 export {
   applyOutcome,
   cancelStep,
-  effortOf,
+  EFFORTS,
   everyMember,
   initialState,
   isInfrastructure,

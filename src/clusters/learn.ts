@@ -330,8 +330,14 @@ function stayForNow(state: State, observed: Observed): State {
   const stays = (m: MemberState): boolean =>
     m.stage === 'removing' && m.serviceId !== null && !isOut({ all, state }, m);
   if (!state.members.some(stays)) return state;
+  // Its place is that of another who stays: it is the first to be one too many on the way back (A13.3).
+  const isTaken = (m: MemberState): boolean =>
+    state.members.some(
+      (o) => o.stage !== 'removing' && o.replicaSet === m.replicaSet && placeOf(o) === placeOf(m),
+    );
   const staying = ({ replacement: _, ...member }: MemberState): MemberState => ({
     ...member,
+    ...(isTaken(member) ? { place: Number.MAX_SAFE_INTEGER } : {}),
     // What it is in its set, if anything, is seen when the set is.
     stage: member.activated !== null ? 'healthy' : member.deployedVersion !== null ? 'deployed' : 'imported',
   });

@@ -201,8 +201,14 @@ const INFRASTRUCTURE: ReadonlySet<string> = new Set<InfrastructureAction>([
 /** Kinds of steps that are under way as long as the record has them pending. */
 export const isInfrastructure = (kind: string): boolean => INFRASTRUCTURE.has(kind);
 
-/** S14: a start of the balancer that got no answer is not gone on with after a stop, nor the other way round. */
-export const effortOf = (kind: string): string => (BALANCER_STEPS.has(kind) ? 'balancer' : kind);
+/**
+ * S14: a start of the balancer that got no answer is not gone on with after a stop, nor the other way round; and a stop is
+ * sent anew, since a person may have switched the balancer on after the one that got no answer.
+ */
+export const EFFORTS = {
+  of: (kind: string): string => (BALANCER_STEPS.has(kind) ? 'balancer' : kind),
+  anew: (kind: string): boolean => kind === 'stopBalancer',
+};
 const BALANCER_STEPS: ReadonlySet<string> = new Set(['stopBalancer', 'startBalancer', 'switchBalancer']);
 
 /** What a step is about: the second half of a retry's key, a journal entry's target and a step id's middle. */
@@ -292,6 +298,11 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
           ? { ...restOf(step), again: true }
           : { ...state.balancer, again: true },
       };
+    case 'startBalancer':
+      // In the intent's own transaction: until it is answered nobody knows that it rests (A8.3).
+      return state.balancer === null
+        ? state
+        : { ...state, balancer: { ...state.balancer, confirmed: false, again: true, waking: true } };
     case 'applyUser': {
       // Once it is sent the database may know it: a document that goes before the answer came must not leave it there.
       if (state.users.some((u) => isUser(u, step.user))) return state;
@@ -548,9 +559,11 @@ const restOf = ({ wasEnabled, autoMerge }: Extract<Step, { kind: 'stopBalancer' 
 
 /** S14: what it was right before we stopped it is better known than what a router last told. */
 function confirmedRest(rest: BalancerRest, result: StepResult, now: Millis): BalancerRest {
-  const known = { ...rest, confirmed: true, at: now };
-  // Our own stops only ever switch it off: one that ran was switched on by somebody, or never stopped.
-  if (rest.again && result.balancerWas !== true) return known;
+  const { waking, ...before } = rest;
+  const known = { ...before, confirmed: true, at: now };
+  // Our own stops only ever switch it off: one that ran was switched on by somebody, or never stopped. What our own start may
+  // have done says nothing.
+  if (rest.again && (result.balancerWas !== true || (waking && rest.wasEnabled))) return known;
   const { balancerWas: wasEnabled = rest.wasEnabled, autoMergeWas: autoMerge = rest.autoMerge } = result;
   return { ...known, wasEnabled, ...(autoMerge === undefined ? {} : { autoMerge }) };
 }

@@ -321,6 +321,8 @@ export interface BalancerRest {
   readonly confirmed: boolean;
   /** When that was; absent: not known. */
   readonly at?: Millis;
+  /** A start was sent, and no answer came: it may run because of us. */
+  readonly waking?: true;
   /** It was sent more than once: an off that an answer tells of the moment before may be our own doing. */
   readonly again?: true;
   /** What the AutoMerger was, which the server switches along with the balancer; absent: not known. */

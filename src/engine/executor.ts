@@ -155,7 +155,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       version: row?.version ?? 0,
       state,
       saved: row === null ? null : state,
-      open: new OpenIntents<Step>((step) => provider.target(step), entries, provider.effortOf),
+      open: new OpenIntents<Step>((step) => provider.target(step), entries, provider.efforts),
       status: object.status,
       converged: false,
       rest: null,

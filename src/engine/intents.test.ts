@@ -37,10 +37,10 @@ test('S16 a new effort on the same target replaces the one that is open, and nob
 });
 
 test('S10 S14 what undoes an open step ends it: done again after that, it is an effort of its own', () => {
-  const effortOf = (kind: string): string => (kind === 'deploy' || kind === 'remove' ? 'presence' : kind);
+  const of = (kind: string): string => (kind === 'deploy' || kind === 'remove' ? 'presence' : kind);
   const at = { clusterUid: 'uid', target: 'x', reason: '', epoch: 1, at: 0, outcome: null };
   const entry = { ...at, id: 'old', step: 'deploy', detail: deploy('x', '8') };
-  const open = new OpenIntents<Deploy>((step) => step.member, [entry], effortOf);
+  const open = new OpenIntents<Deploy>((step) => step.member, [entry], { of, anew: () => false });
   const begin = (step: Deploy) => open.identify('uid', step, effort);
   expect(begin(deploy('x', '8')).id).toBe('old');
   const undone = begin({ ...deploy('x', '8'), kind: 'remove' });
@@ -49,6 +49,22 @@ test('S10 S14 what undoes an open step ends it: done again after that, it is an 
   open.opened(undone);
   open.closed(undone);
   expect(begin(deploy('x', '8'))).toMatchObject({ isNew: true });
+});
+
+test('S14 A3.1 a kind that is done anew gets another id for every try, ends the one before, and waits as long as any', () => {
+  const kinds = { of: (kind: string) => kind, anew: (kind: string) => kind === 'deploy' };
+  const open = new OpenIntents<Deploy>((step) => step.member, [], kinds);
+  const ids: string[] = [];
+  for (const wait of [1_000, 2_000, 4_000]) {
+    const item = open.identify('uid', deploy('x', '8'), effort);
+    expect(item.isNew).toBe(true);
+    expect(open.replacedBy([item])).toEqual(ids.slice(-1));
+    open.opened(item);
+    open.unknown(item, 0);
+    expect(open.notBefore(deploy('x', '8'))).toBe(wait);
+    ids.push(item.id);
+  }
+  expect(new Set(ids).size).toBe(3);
 });
 
 test('A3.1 what got no answer is sent again after one second, doubling to thirty, and no other content waits for it', () => {

@@ -2,13 +2,14 @@
  * Intents without an outcome: what was about to be done when an answer, or this process, was lost. Such a step is done
  * again under its old id, so that whoever carries it out recognises it (S10), or closed when the world no longer asks
  * for it. A step is recognised by kind, target and equal content. Kinds that undo one another count as one kind here: done
- * under its old id after its opposite, a step would be answered from memory by whoever did it before.
+ * under its old id after its opposite, a step would be answered from memory by whoever did it before. So would one that
+ * somebody else may have undone meanwhile: kinds that are done anew get a new id for every try.
  */
 
 import { equalValues } from '../base/equal.ts';
 import type { Millis } from '../base/units.ts';
 import type { JournalEntry, JournalOutcome } from './ports.ts';
-import type { AnyStep } from './provider.ts';
+import type { AnyStep, KindsOfEffort } from './provider.ts';
 
 /** After an unknown outcome the same step waits this long, doubling, before it is sent again; the reading comes first. */
 const RESEND_FIRST: Millis = 1_000;
@@ -29,21 +30,23 @@ export interface Identified<Step> {
   readonly isNew: boolean;
 }
 
+const EACH_ITS_OWN: KindsOfEffort = { of: (kind) => kind, anew: () => false };
+
 /** The open intents of one object. */
 export class OpenIntents<Step extends AnyStep> {
   readonly #open = new Map<string, Open<Step>>();
   readonly #target: (step: Step) => string;
-  readonly #effortOf: (kind: string) => string;
+  readonly #kinds: KindsOfEffort;
 
   constructor(
     target: (step: Step) => string,
     entries: readonly JournalEntry[],
-    effortOf: (kind: string) => string = (kind) => kind,
+    kinds: KindsOfEffort = EACH_ITS_OWN,
   ) {
     this.#target = target;
-    this.#effortOf = effortOf;
+    this.#kinds = kinds;
     for (const entry of entries) {
-      this.#open.set(`${effortOf(entry.step)}/${entry.target}`, {
+      this.#open.set(`${kinds.of(entry.step)}/${entry.target}`, {
         id: entry.id,
         step: entry.detail as Step,
         tries: 0,
@@ -57,15 +60,19 @@ export class OpenIntents<Step extends AnyStep> {
    * with every holder, and the holder's count of efforts: no id is ever used for two different efforts.
    */
   identify(uid: string, step: Step, effort: () => string): Identified<Step> {
-    const open = this.#open.get(this.#key(step));
-    if (open !== undefined && equalValues(open.step, plain(step))) return { id: open.id, step, isNew: false };
+    const open = this.#same(step);
+    if (open !== undefined && !this.#kinds.anew(step.kind)) return { id: open.id, step, isNew: false };
     return { id: `${uid}/${step.kind}/${this.#target(step)}/${effort()}`, step, isNew: true };
   }
 
   /** When the step may be sent again after an unknown outcome, on the clock `unknown` was told; 0 when it was not sent yet. */
   notBefore(step: Step): Millis {
+    return this.#same(step)?.notBefore ?? 0;
+  }
+
+  #same(step: Step): Open<Step> | undefined {
     const open = this.#open.get(this.#key(step));
-    return open !== undefined && equalValues(open.step, plain(step)) ? open.notBefore : 0;
+    return open !== undefined && equalValues(open.step, plain(step)) ? open : undefined;
   }
 
   /** Ids of open intents that a new effort on the same kind and target replaces. */
@@ -84,9 +91,9 @@ export class OpenIntents<Step extends AnyStep> {
   }
 
   opened(item: Identified<Step>): void {
-    if (item.isNew) {
-      this.#open.set(this.#key(item.step), { id: item.id, step: plain(item.step), tries: 0, notBefore: 0 });
-    }
+    if (!item.isNew) return;
+    const tries = this.#same(item.step)?.tries ?? 0;
+    this.#open.set(this.#key(item.step), { id: item.id, step: plain(item.step), tries, notBefore: 0 });
   }
 
   closed(item: Identified<Step>): void {
@@ -113,7 +120,7 @@ export class OpenIntents<Step extends AnyStep> {
   }
 
   #key(step: Step): string {
-    return `${this.#effortOf(step.kind)}/${this.#target(step)}`;
+    return `${this.#kinds.of(step.kind)}/${this.#target(step)}`;
   }
 }
 

@@ -12,6 +12,13 @@ export interface AnyStep {
   readonly kind: string;
 }
 
+/** What is special about kinds of steps where a step is taken up again. */
+export interface KindsOfEffort {
+  /** What kinds have in common that undo one another, by which a new step ends an open one. */
+  readonly of: (kind: string) => string;
+  /** Every try is an effort of its own: done again it harms nothing, and an answer from memory might be wrong. */
+  readonly anew: (kind: string) => boolean;
+}
 /** What a pass decided: at most one group of effects, and all that stands beside it. */
 export interface AnyPlan<Step extends AnyStep> {
   readonly act: { readonly steps: readonly Step[]; readonly because: string; readonly detail: string } | null;
@@ -73,8 +80,8 @@ export interface Provider<Desired, State, Observed, Step extends AnyStep> {
   plan(subject: Subject<Desired, State>, observed: Observed, now: Millis): AnyPlan<Step>;
   /** What a step is about: with its kind it names the step in the journal. */
   target(step: Step): string;
-  /** What kinds of steps have in common that undo one another, by which a new one ends an old one; left out: nothing. */
-  readonly effortOf?: (kind: string) => string;
+  /** Kinds of steps that are not simply taken up again under their old id; left out: all are. */
+  readonly efforts?: KindsOfEffort;
   /** What is remembered in the transaction of the intent. */
   start(state: State, step: Step, stepId: string, now: Millis): State;
   /** Takes `start` back: the guard refused, nothing was done. */

@@ -9,7 +9,7 @@ import {
   type Disruption,
   desiredFrom,
   disruptionsOf,
-  effortOf,
+  EFFORTS,
   eventsFor,
   guard,
   initialState,
@@ -85,7 +85,7 @@ export function mongodbProvider(deps: MongoDBDeps, seen: (cluster: Cluster) => v
     },
     plan: ({ state, desired }, reading, now) => plan(reading, desired, state, now),
     target: targetOf,
-    effortOf,
+    efforts: EFFORTS,
     start,
     cancel: cancelStep,
     isOver: (step, stepId, state) =>

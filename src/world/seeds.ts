@@ -258,4 +258,15 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a second router was wanted while an operation waited for what the only one could not be given',
   },
+  {
+    seed: 635_384,
+    kind: 'sharded',
+    showed: 'a start of the balancer got no answer, and members were restarted while it ran',
+  },
+  {
+    seed: 637_325,
+    kind: 'sharded',
+    showed:
+      'a stop of the balancer that was sent again was answered from memory, and a person had switched it on since',
+  },
 ];

@@ -218,6 +218,21 @@ test('A6.4 A13.3 after a replacement the last place still leaves first', () => {
   expect(set.state.members.map((m) => [m.name, m.place])).toEqual([['orders-3', 0]]);
 });
 
+test('A13.3 A13.7 one whose way to a place was given up in a suspension has no claim to it when the set is back', () => {
+  const set = play(replace('orders-0'));
+  while (!set.pass().startsWith('orders-3 join'));
+  set.requests = [replace('orders-0', { cancelRequested: true })];
+  const running = set.desired;
+  set.desired = { ...running, generation: 2, suspend: true };
+  while (set.pass() !== 'converged');
+  set.requests = [];
+  set.desired = { ...running, generation: 3 };
+  const lines = run(set);
+  expect(lines.filter((line) => /settings|vote/.test(line))).toEqual([]);
+  expect(set.state.members.map((m) => m.name)).toEqual(['orders-0', 'orders-1', 'orders-2']);
+  expect(set.config.members.map((m) => [m._id, m.votes])).toEqual([0, 1, 2].map((id) => [id, 1]));
+});
+
 test('A13.6 a change of scale and of settings waits for the end; a changed configuration reaches the new member at once', () => {
   const set = play(replace('orders-1'));
   while (!set.pass().startsWith('orders-3 join'));

@@ -78,6 +78,25 @@ test('S14 one that was off and runs before a repeated stop was switched on by so
   });
 });
 
+test('A8.3 S14 after a start that got no answer the balancer may run: it is stopped again before anybody is worked on', () => {
+  const { state: made0, observed: seen } = made(sharded(OLDER));
+  const rested = applyOutcome(startStep(made0, STOP, 's1', 1_000), STOP, 's1', answered(true), 1_000);
+  const start = { kind: 'startBalancer', via: 'events-mongos-0', enable: true } as const;
+  const sent = startStep(rested, start, 's2', 2_000);
+  const lost = applyOutcome(sent, start, 's2', { kind: 'unknown', message: '' }, 2_000);
+  const want = sharded(newer);
+  const off = routersTell(seen, { balancer: 'off' });
+  const decided = plan(off, want, advance(lost, want, off, 3_000), 3_000);
+  const [step] = decided.act?.steps ?? [];
+  expect(step).toMatchObject({ kind: 'stopBalancer', wasEnabled: true });
+  // What it was right before may be what that start made it.
+  const again = startStep({ ...lost, balancer: { ...lost.balancer!, autoMerge: false } }, STOP, 's3', 4_000);
+  const result = { balancerWas: true, autoMergeWas: true };
+  const told = applyOutcome(again, STOP, 's3', { kind: 'done', result }, 4_000).balancer;
+  expect(told).toMatchObject({ wasEnabled: true, autoMerge: false, confirmed: true });
+  expect(told?.waking).toBeUndefined();
+});
+
 test('A8.3 S14 an AutoMerger that a person had switched off is off after a rest, whoever brings the balancer back', () => {
   const before = sharded(OLDER);
   const { state, observed: seen } = made(before);

@@ -95,6 +95,8 @@ export const balancer: Checker = (stage) => {
         const fresh = world.timeline.now - wanted.handAt < READING;
         if (fresh && losesAnswers(stage)) wanted.on = null;
       }
+      // That a start is on its way says nothing of what was before the rest.
+      if (record.balancer?.waking === true) return;
       wanted.sure = record.balancer == null || (record.balancer.confirmed && record.balancer.again !== true);
     },
     second: listen,
