@@ -26,10 +26,20 @@ export interface MemberView {
   readonly database: Reachable | null;
 }
 
-/** All members of a state with what is known of each. */
-export function views(state: State, observed: Observed): readonly MemberView[] {
-  const byName = new Map(observed.members.map((m) => [m.name, m]));
-  return state.members.map((member) => view(member, byName.get(member.name) ?? null));
+/** What was asked for last, and the answer: a pass asks the same a dozen times, and lists are replaced, never changed. */
+let last: {
+  readonly members: State['members'];
+  readonly seen: Observed['members'];
+  readonly all: readonly MemberView[];
+} | null = null;
+
+/** All members of a state with what is known of each. Equal lists give the same answer, so that what is worked out of it is kept. */
+export function views({ members }: State, { members: seen }: Observed): readonly MemberView[] {
+  if (last?.members !== members || last.seen !== seen) {
+    const byName = new Map(seen.map((m) => [m.name, m]));
+    last = { members, seen, all: members.map((m) => view(m, byName.get(m.name) ?? null)) };
+  }
+  return last.all;
 }
 
 function view(member: MemberState, observed: ObservedMember | null): MemberView {
