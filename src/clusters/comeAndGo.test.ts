@@ -87,6 +87,24 @@ test('S1 A6.4 nobody is let go while some are not back from a suspension that en
   expect(state.members.filter((m) => m.stage === 'removing')).toEqual([]);
 });
 
+test('S1 S2 A14.2 nobody is restarted beside one whose runtime is still being removed for a suspension that was taken back', () => {
+  const play = new Play(desired({ version: '8.0.29-13' }));
+  const removal = { kind: 'deleteRuntime', member: 'orders-1' } as const;
+  const sent = startStep(play.state, removal, 'd1', play.now);
+  const want = desired({ version: '8.0.32-14', generation: 3 });
+  const seen = {
+    ...play.reading(),
+    operations: { d1: { kind: 'running', detail: 'deleteRuntime' } },
+  } as const;
+  const state = advance(sent, want, seen, play.now);
+  const { act, waits } = plan(seen, want, state, play.now);
+  // It looks as well as ever, and its turn would come: it is left alone too.
+  expect(act).toBeNull();
+  expect(waits).toContainEqual(expect.objectContaining({ on: 'OperationRunning', member: 'orders-1' }));
+  const upgrade = (member: string) => ({ kind: 'upgrade', member, version: '8.0.32-14' }) as const;
+  expect(guard(upgrade('orders-2'), seen, want, state, play.now)?.reason).toBe('OperationPending');
+});
+
 test('S1 S2 who was taken out of the set by hand comes back like a new one', () => {
   const play = new Play(desired());
   without(play, 2);

@@ -31,7 +31,7 @@ import { lostQuorum } from './planners/quorum.ts';
 import { heirOf, isDown } from './planners/rollout.ts';
 import { isIndispensable, leadsAlone, unwellBeside, votesWithout } from './planners/sparing.ts';
 import { goalHash, restartToken } from './snapshotInputs.ts';
-import { everyMember, memberOf, pendingOf } from './state.ts';
+import { everyMember, losesItsRuntime, memberOf, pendingOf } from './state.ts';
 import { memberHost, untouched } from './topology.ts';
 import type { Desired, Observed, State } from './types.ts';
 import { majorStep, newestRunOf } from './versions.ts';
@@ -269,10 +269,14 @@ function guardPublish(member: string, fresh: Observed, state: State): Refusal | 
 }
 
 /** Another that is down or coming back because of us (S2). */
-const underWayBeside = (view: MemberView, all: readonly MemberView[]): MemberView | undefined =>
+const underWayBeside = (view: MemberView, all: readonly MemberView[], state: State): MemberView | undefined =>
   all.find(
     (v) =>
-      v !== view && (v.member.stage === 'reloading' || v.member.stage === 'upgrading' || takesOver(v, all)),
+      v !== view &&
+      (v.member.stage === 'reloading' ||
+        v.member.stage === 'upgrading' ||
+        losesItsRuntime(state, v.member) ||
+        takesOver(v, all)),
   );
 
 const isOlder = (set: string, { replicaSets }: State, members: readonly MemberView[]): boolean =>
@@ -292,7 +296,7 @@ function guardDisruption(
   const view = all.find((v) => v.member.name === member);
   if (view === undefined) return no('NotPlaced', `there is no member ${member}`);
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
-  const other = underWayBeside(view, all);
+  const other = underWayBeside(view, all, state);
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
   if (isOlder(view.member.replicaSet, state, members))
     return no('Stale', 'the set has another configuration by now');
@@ -369,7 +373,7 @@ function guardRotation(
   const all = views(state, fresh);
   const view = all.find((v) => v.member.name === member);
   if (view?.facts?.process.kind !== 'running') return no('MemberNotReady', `${member} does not run`);
-  const other = underWayBeside(view, all);
+  const other = underWayBeside(view, all, state);
   if (other !== undefined) return no('OperationPending', `${other.member.name} is under way (S2)`);
   const members = all.filter((v) => v.member.replicaSet === view.member.replicaSet);
   if (members.length === 1 || hasExpired(view.member, now)) return null;

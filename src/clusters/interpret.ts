@@ -78,12 +78,15 @@ export const hasEnded = ({ facts }: MemberView): boolean =>
  * Who is down already, or unknown, is counted on by nobody anyway.
  */
 export function isAboutToRestart({ member, facts, database }: MemberView, state: State): boolean {
-  if (state.pending.some((p) => p.member === member.name && p.action === 'upgrade')) return true;
+  if (state.pending.some((p) => p.member === member.name && TAKES_DOWN.has(p.action))) return true;
   if (facts === null || database === null) return false;
   if (member.stage === 'upgrading') return database.binaryVersion !== member.deployedVersion;
   const behind = facts.configVersion < (member.activated?.configVersion ?? 0);
   return member.stage === 'reloading' && (behind || isUnanswered(member));
 }
+
+/** Operations that end the process of their member, at any moment until they are over. */
+const TAKES_DOWN: ReadonlySet<string> = new Set(['upgrade', 'deleteRuntime']);
 
 /** State as the member itself gives it; null when unknown. */
 export const stateOf = (view: MemberView): MemberStateName | null => view.database?.state ?? null;

@@ -137,6 +137,10 @@ export const memberOf = (state: State, name: string): MemberState | null =>
 export const pendingOf = (state: State, member: string): PendingOperation | null =>
   state.pending.find((p) => p.member === member) ?? null;
 
+/** Its runtime is being removed for a suspension that was taken back: it goes, however well it looks, and comes back (S2). */
+export const losesItsRuntime = (state: State, { name, stage }: MemberState): boolean =>
+  stage !== 'removing' && pendingOf(state, name)?.action === 'deleteRuntime';
+
 export const retryOf = (state: State, action: string, target: string): RetryState | null =>
   state.retries.find((r) => r.action === action && r.member === target) ?? null;
 

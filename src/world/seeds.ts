@@ -269,4 +269,10 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed:
       'a stop of the balancer that was sent again was answered from memory, and a person had switched it on since',
   },
+  {
+    seed: 16_758,
+    kind: 'replicaSets',
+    showed:
+      'a member was upgraded while its runtime was still being removed for a suspension that was taken back',
+  },
 ];

@@ -26,7 +26,7 @@ import {
 } from '../interpret.ts';
 import { LAG_LIMIT } from '../limits.ts';
 import { goalHash, restartToken } from '../snapshotInputs.ts';
-import { pendingOf, retryOf } from '../state.ts';
+import { losesItsRuntime, pendingOf, retryOf } from '../state.ts';
 import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.ts';
 import type { MemberState, State } from '../types.ts';
 import { majorStep, newestRunOf, tellsItsRuns } from '../versions.ts';
@@ -158,6 +158,7 @@ export const isUnderWay = ({ all, state }: Scene, member: MemberState): boolean 
   member.stage === 'reloading' ||
   member.stage === 'upgrading' ||
   pendingOf(state, member.name)?.action === 'upgrade' ||
+  losesItsRuntime(state, member) ||
   all.some((v) => v.member === member && takesOver(v, all));
 
 /** Known to be down: its agent says that nothing runs or answers. An unknown member is not touched. */
