@@ -349,7 +349,7 @@ export class Agent {
   admit(fence: Fence, go: () => void): void {
     const { epochs } = this.#machine.disk;
     const newest = epochs.get(fence.lease) ?? 0;
-    if (fence.epoch < newest && !this.#machine.bugs.ignoreEpochs) {
+    if (this.#isStale(fence)) {
       throw new BelayError('StaleEpoch', `lease ${fence.lease} has moved on`, { retry: 'never' });
     }
     epochs.set(fence.lease, Math.max(newest, fence.epoch));
@@ -358,6 +358,11 @@ export class Agent {
     let left = older.length;
     if (left === 0) go();
     for (const run of older) run.waiting.push(() => --left === 0 && go());
+  }
+
+  #isStale({ lease, epoch }: Fence): boolean {
+    const { disk, bugs } = this.#machine;
+    return epoch < (disk.epochs.get(lease) ?? 0) && !bugs.ignoreEpochs;
   }
 
   publish(serviceId: string, snapshot: MemberSnapshot, fence: Fence, { unlessPrimary }: Proviso): void {
@@ -421,6 +426,13 @@ export class Agent {
     end: (outcome: CommandOutcome) => void,
   ): void {
     const { timeline } = this.#machine.near;
+    if (this.#isStale(fence)) {
+      // It stood in the queue while another took over.
+      member.running = false;
+      end({ kind: 'unknown', message: `lease ${fence.lease} has moved on` });
+      this.#next(member);
+      return;
+    }
     const process = member.supervisor.run?.process;
     const entry = { epoch: fence.epoch, cut: false, waiting: [] as (() => void)[] };
     const all = this.#older.get(fence.lease) ?? new Set();

@@ -275,4 +275,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed:
       'a member was upgraded while its runtime was still being removed for a suspension that was taken back',
   },
+  {
+    seed: 641_653,
+    kind: 'sharded',
+    showed: 'a doubled command waited in its member’s queue and landed after one of the next holder',
+  },
 ];
