@@ -280,4 +280,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a doubled command waited in its member’s queue and landed after one of the next holder',
   },
+  {
+    seed: 646_514,
+    kind: 'sharded',
+    showed: 'an agent that came back went on stopping a member after a person had taken another one’s vote',
+  },
 ];

@@ -71,6 +71,8 @@ export const majority: Checker = (stage) => {
     born: (plane, provider) => listen(plane, provider),
     deed: (machine, deed) => {
       if (deed.kind !== 'stop' || deed.record?.owner == null) return;
+      // It was told before, by an agent that ended meanwhile, and judged then.
+      if (deed.run.process.stopping) return;
       const set = partOf(deed.record.owner);
       if (stopIsAskedFor(stage, set)) return;
       const quorum = quorumOf(world, set);
