@@ -1,6 +1,8 @@
 /** Plans while somebody works on the machines they are about. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { SECOND } from '../base/units.ts';
+import { recordOf } from '../clusters/index.ts';
+import { waitsForLocks } from './planLocks.ts';
 import { type ApiRig, type Json, makeApi, ORDERS, orders } from './testing/rig.ts';
 
 let api: ApiRig;
@@ -81,6 +83,26 @@ test('C3.1 C3.2 a plan says which more urgent task is to have a member first, th
   expect(api.deps.maintenance.holds('')).toEqual([]);
   expect((await api.call('DELETE', `${TASKS}/disks`)).status).toBe(204);
   expect(waitsOf(await planned(CHANGE))).toEqual([]);
+});
+
+test('C3.1 C3.2 a plan says which more urgent task holds up a member by waiting for another one of its set', async () => {
+  const object = (await api.deps.store.get({ kind: 'MongoDB', namespace: 'default', name: 'orders' }))!;
+  const state = recordOf((await api.deps.store.loadState(object.metadata.uid))?.value);
+  const [first] = state.members;
+  const wish = { task: 'disks', owner: 'eve', priority: -50, stale: false };
+  const by = [{ kind: 'pending', item: 'orders-0', task: 'disks' }];
+  const maintenance = {
+    switchState: async () => ({ disabled: false }),
+    hosts: async () => [{ host: first?.host, waiting: [wish] }],
+    holderOf: () => null,
+    mayTake: async () => ({ kind: 'refused', refusal: { by } }),
+  };
+  const deps = { provider: api.deps.provider, maintenance } as unknown as typeof api.deps;
+  const disruptions = [{ step: 1, member: 'orders-2', why: 'restart', mode: 'strong' }] as const;
+  const told = await waitsForLocks(deps, object, state, { disruptions } as never);
+  expect(told.map((w) => w.detail)).toEqual([
+    `from step 1 on: orders-2: restart waits: orders-0 on host ${first?.host} is wanted by the more urgent task disks of eve, which waits too`,
+  ]);
 });
 
 test('C3.2 a plan says that maintenance is switched off, where a step needs a grant', async () => {

@@ -16,8 +16,6 @@ import type { ApiDeps } from './deps.ts';
 interface Held {
   readonly text: string;
   readonly task: string;
-  /** It has nothing yet: only what the authority says tells whether it is in the way. */
-  readonly waits: boolean;
 }
 
 /**
@@ -38,14 +36,16 @@ export async function waitsForLocks(
   const hosts = await deps.maintenance.hosts();
   for (const { step, ...disruption } of disruptions) {
     const ask = deps.provider.askOf(metadata, disruption);
-    const held =
-      heldBeside(deps, metadata.namespace, state, disruption.member) ??
-      wantedFirst(hosts, state, disruption.member, ask.priority);
+    const holder = heldBeside(deps, metadata.namespace, state, disruption.member);
+    const wanted = holder === null ? wantedFirst(hosts, state, disruption.member, ask.priority) : [];
     const question = JSON.stringify(ask);
-    if (held === null || told.has(held.task) || asked.has(question)) continue;
+    if ((holder === null && wanted.length === 0) || asked.has(question)) continue;
     asked.add(question);
     const answer = await deps.maintenance.mayTake(ask);
-    if (answer.kind === 'granted' || (held.waits && !isFor(answer.refusal, held.task))) continue;
+    if (answer.kind === 'granted') continue;
+    // What waits has nothing yet: only what the authority says tells whether it is in the way.
+    const held = holder ?? wanted.find(({ task }) => isFor(answer.refusal, task));
+    if (held === undefined || told.has(held.task)) continue;
     told.add(held.task);
     const detail = `from step ${step} on: ${disruption.member}: ${disruption.why} waits: ${held.text}`;
     waits.push({ on: 'MaintenanceGrant', detail });
@@ -79,20 +79,29 @@ function heldBeside(
     const holder = maintenance.holderOf(memberKey(namespace, member.name));
     if (holder === null) continue;
     const where = member.host === null ? '' : ` on host ${member.host}`;
-    return { task: holder.task, text: `${member.name}${where} is held by ${taskText(holder)}`, waits: false };
+    return { task: holder.task, text: `${member.name}${where} is held by ${taskText(holder)}` };
   }
   return null;
 }
 
-/** C3.1: who waits for a member and is more urgent than this: that one is to have it first. */
-function wantedFirst(hosts: readonly HostView[], state: State, name: string, priority: number): Held | null {
-  const host = memberOf(state, name)?.host ?? null;
-  const waiting = hosts.find((h) => h.host === host)?.waiting ?? [];
-  const first = waiting.find((w) => w.priority < priority && !w.stale && w.owner !== ENGINE_OWNER);
-  if (first === undefined) return null;
-  const { task, owner } = first;
-  const text = `${name} on host ${host} is wanted by the more urgent task ${task} of ${owner}, which waits too`;
-  return { task, text, waits: true };
+/**
+ * C3.1: who waits for a member, or for another of its set, and is more urgent than this: that one is to have it first, and the set can
+ * spare no second one meanwhile.
+ */
+function wantedFirst(
+  hosts: readonly HostView[],
+  state: State,
+  name: string,
+  priority: number,
+): readonly Held[] {
+  return withItsSet(state, name).flatMap(({ name: member, host }) => {
+    const waiting = hosts.find((h) => h.host === host)?.waiting ?? [];
+    const first = waiting.find((w) => w.priority < priority && !w.stale && w.owner !== ENGINE_OWNER);
+    if (first === undefined) return [];
+    const { task, owner } = first;
+    const text = `${member} on host ${host} is wanted by the more urgent task ${task} of ${owner}, which waits too`;
+    return [{ task, text }];
+  });
 }
 
 /** The member first; none where it is not there yet, and neither is a lock on it. */
