@@ -1,7 +1,7 @@
 /** Which server executables this machine has, by version. */
 import { execFile } from 'node:child_process';
 import { accessSync, constants, readdirSync, statSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import { BelayError } from '../base/error.ts';
 import { VERSION_TIMEOUT } from './limits.ts';
 
@@ -37,8 +37,11 @@ export function openExecutables(
     void known.then((version) => version === null && versions.delete(key));
     return known;
   };
+  // Absolute: members start in folders of their own.
   const candidates = (product: string): readonly string[] =>
-    [...versioned(binDir, product), ...plain(binDir, path, product)].filter(isExecutable);
+    [...versioned(binDir, product), ...plain(binDir, path, product)]
+      .filter(isExecutable)
+      .map((f) => resolve(f));
   const scan = async (product: string): Promise<ReadonlyMap<string, string>> => {
     const byVersion = new Map<string, string>();
     for (const file of candidates(product)) {

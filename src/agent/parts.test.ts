@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DAY, HOUR } from '../base/units.ts';
 import type { AgentConnection } from '../channel/index.ts';
@@ -130,6 +130,9 @@ test('executables are found by version folder, plainly and on PATH; what cannot 
   box.script('bin/mongod', version('8.0.29-13 '));
   expect((await executables.found())['mongod']).toContain('8.0.29-13');
   expect(await openExecutables(null, '').found()).toEqual({});
+  // Named from here, started from a folder of its own.
+  const near = openExecutables(relative(process.cwd(), join(box.path, 'bin')), '');
+  expect(await near.find('mongod', '7.0.43-23')).toBe(join(box.path, 'bin/7.0.43-23/bin/mongod'));
 });
 
 test('an executable that could not tell its version is asked again', async () => {
