@@ -71,6 +71,17 @@ test('C6.4 C5.3 a host is up when all on it is, down when nothing is, empty with
   expect(free?.holders).toEqual([]);
 });
 
+test('C6.4 a host without anything on it that a task holds is in maintenance, and shows the holder', () => {
+  const { desk, nodes } = fleet({ a: [], b: [] });
+  const lock: Action = { type: 'lock', scope: { kind: 'host', host: 'a' }, duration: 60_000 };
+  createTask(desk, force('e1', [lock]), 0);
+  createTask(desk, force('e2', [lock], { owner: 'adam' }), 0);
+  const [held, free] = hostViews(desk, nodes, 0);
+  expect([held?.state, free?.state, free?.holders]).toEqual(['Maintenance', 'Empty', []]);
+  expect(held?.holders).toEqual([{ task: 'e1', owner: 'eve', permission: 'eve-p-1', until: 60_000 }]);
+  expect(held?.waiting.map((w) => w.task)).toEqual(['e2']);
+});
+
 test('C1.5 nodes of one database or topology, or all; one without a host is nowhere', () => {
   const { desk, nodes } = fleet({ a: ['up'], b: ['up'] });
   const homeless = { ...(nodes[0] as NodeSpec), key: 'x', host: '' };

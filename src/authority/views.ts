@@ -49,21 +49,17 @@ export function nodeViews(desk: Desk, nodes: Iterable<NodeSpec>, cluster?: strin
 
 function nodeView(desk: Desk, node: NodeSpec): NodeView {
   const n = desk.fleet.node(node.key);
-  const refs = n === undefined ? [] : desk.fleet.refs({ kind: 'node', index: n });
-  const holders = refs.flatMap((ref): readonly Holder[] =>
-    ref.kind === 'held'
-      ? [
-          {
-            task: ref.task,
-            owner: ref.permission.owner,
-            permission: ref.permission.id,
-            until: ref.permission.deadline,
-          },
-        ]
-      : [],
-  );
+  const holders = n === undefined ? [] : holdersOf(desk, { kind: 'node', index: n });
   const state = holders.length > 0 && node.state !== 'up' ? 'Maintenance' : STATES[node.state];
   return { node, state, holders };
+}
+
+function holdersOf(desk: Desk, item: Parameters<Desk['fleet']['refs']>[0]): readonly Holder[] {
+  return desk.fleet.refs(item).flatMap((ref): readonly Holder[] => {
+    if (ref.kind !== 'held') return [];
+    const { owner, id, deadline } = ref.permission;
+    return [{ task: ref.task, owner, permission: id, until: deadline }];
+  });
 }
 
 export function hostViews(desk: Desk, nodes: readonly NodeSpec[], now: Millis): readonly HostView[] {
@@ -85,19 +81,21 @@ function hostView(
   now: Millis,
 ): HostView {
   const views = nodes.map((node) => nodeView(desk, node));
-  const holders = new Map(views.flatMap((v) => v.holders).map((h) => [h.permission, h]));
+  const h = desk.fleet.hostAt(host);
+  // One that carries nothing is held itself.
+  const itself = h === undefined ? [] : holdersOf(desk, { kind: 'host', index: h });
+  const holders = new Map([...itself, ...views.flatMap((v) => v.holders)].map((p) => [p.permission, p]));
   const up = views.filter((v) => v.node.state === 'up').length;
-  const maintenance = views.length > 0 && views.every((v) => v.holders.length > 0);
-  const state =
-    views.length === 0
+  const maintenance = views.length === 0 ? itself.length > 0 : views.every((v) => v.holders.length > 0);
+  const state = maintenance
+    ? 'Maintenance'
+    : views.length === 0
       ? 'Empty'
-      : maintenance
-        ? 'Maintenance'
-        : up === views.length
-          ? 'Up'
-          : up === 0
-            ? 'Down'
-            : 'Partly';
+      : up === views.length
+        ? 'Up'
+        : up === 0
+          ? 'Down'
+          : 'Partly';
   const warnings = [...coLocation(desk, nodes), ...stale([...holders.values()], waiting, byName, now)];
   return { host, nodes: views, state, holders: [...holders.values()], waiting, warnings };
 }

@@ -3,7 +3,7 @@ import type { Item, LockRef } from './fleet.ts';
 import { itemsOf, type Target } from './resolve.ts';
 import { checkVdisk } from './rules/groups.ts';
 import { checkLimits, checkNodeFree, checkTablets } from './rules/limits.ts';
-import { blockingLock, lockedRefusal, type Pass } from './rules/look.ts';
+import { allFreeAt, blockingLock, freeAt, lockedRefusal, type Pass } from './rules/look.ts';
 import { checkRing } from './rules/rings.ts';
 import { checkMember, checkPrimaries } from './rules/sets.ts';
 import type { Action, Refusal } from './types.ts';
@@ -47,7 +47,7 @@ function count(pass: Pass, item: Item, by: number): void {
     add(item.index);
     return;
   }
-  if (item.kind === 'device' || item.kind === 'aside') return;
+  if (item.kind === 'device' || item.kind === 'aside' || item.kind === 'host') return;
   const [from, to] = item.kind === 'node' ? fleet.vdisksOf(item.index) : fleet.vdisksOfDisk(item.index);
   for (let v = from; v < to; v++) add(v);
 }
@@ -55,6 +55,7 @@ function count(pass: Pass, item: Item, by: number): void {
 /** Null: the action may be done, and its locks are in the log. A refusal: nothing of it is left, but for hand-overs. */
 export function checkAction(pass: Pass, log: UndoLog, action: Action, target: Target): Refusal | null {
   if (target.kind === 'none') return target.refusal;
+  if (target.kind === 'emptyHost') return checkHost(pass, log, target.host);
   pass.ownNodes.clear();
   pass.taken.begin();
   const mark = log.mark();
@@ -69,6 +70,19 @@ export function checkAction(pass: Pass, log: UndoLog, action: Action, target: Ta
   if (refusal !== null) return refusal;
   if (target.kind === 'disks') for (const item of itemsOf(pass.fleet, target)) log.lock(item, ref);
   return null;
+}
+
+/** A host that carries nothing can only be somebody else's. */
+function checkHost(pass: Pass, log: UndoLog, h: number): Refusal | null {
+  const item: Item = { kind: 'host', index: h };
+  const lock = blockingLock(pass, item);
+  if (lock === undefined) {
+    log.lock(item, { kind: 'pass', priority: pass.priority, pass: pass.number });
+    return null;
+  }
+  const twice = !pass.partial && !pass.compat.hopelessStaysPending;
+  const at = allFreeAt(pass.fleet.refs(item)) ?? freeAt(lock);
+  return lockedRefusal(`host ${pass.fleet.hostName(h)}`, lock, undefined, twice, at);
 }
 
 /** Every node of a host in turn; each sees the temporary locks of those before it. */

@@ -34,6 +34,7 @@ export class Evictions {
   ): Refusal | null {
     const [ask] = asks;
     const target = ask === undefined ? null : resolve(fleet, ask.action);
+    if (target?.kind === 'emptyHost' && asks.length === 1) return null;
     if (target?.kind !== 'nodes' || asks.length !== 1)
       return refuse(
         'WRONG_REQUEST',

@@ -48,10 +48,10 @@ export type LockRef =
 
 /**
  * What can be locked. `device`: a disk of the node is, which fills the node's place in the limits and nothing more; `aside`: the
- * node is drained or cordoned, which does the same and lets it be locked.
+ * node is drained or cordoned, which does the same and lets it be locked; `host`: a host without nodes, by `hostAt`.
  */
 export interface Item {
-  readonly kind: 'node' | 'device' | 'aside' | 'disk' | 'vdisk';
+  readonly kind: 'node' | 'device' | 'aside' | 'disk' | 'vdisk' | 'host';
   readonly index: number;
 }
 
@@ -95,6 +95,7 @@ export class Fleet {
   readonly #asideRefs = new Map<number, LockRef[]>();
   readonly #diskRefs = new Map<number, LockRef[]>();
   readonly #vdiskRefs = new Map<number, LockRef[]>();
+  readonly #hostRefs = new Map<number, LockRef[]>();
   /** 0 available, 1 down, 2 locked, 3 unknown: as limits count it. */
   readonly #class: Uint8Array;
   readonly #nodeSets: readonly (readonly number[])[];
@@ -103,6 +104,8 @@ export class Fleet {
   readonly #member: readonly (SetMemberSpec | undefined)[];
   readonly #byKey: ReadonlyMap<string, number>;
   readonly #byHost: ReadonlyMap<string, readonly number[]>;
+  readonly #hostNames: readonly string[];
+  readonly #hostNumbers: ReadonlyMap<string, number>;
   readonly #diskById: ReadonlyMap<string, number>;
   readonly #diskByPath: ReadonlyMap<string, number>;
 
@@ -117,6 +120,8 @@ export class Fleet {
     this.nodes = places.nodes;
     this.#byKey = places.byKey;
     this.#byHost = places.byHost;
+    this.#hostNames = [...places.byHost.keys()];
+    this.#hostNumbers = new Map(this.#hostNames.map((host, h) => [host, h]));
     this.diskStart = disks.diskStart;
     this.diskNode = disks.diskNode;
     this.#diskOk = disks.diskOk;
@@ -186,7 +191,14 @@ export class Fleet {
     return this.#byHost.get(name);
   }
   hosts(): Iterable<string> {
-    return this.#byHost.keys();
+    return this.#hostNames;
+  }
+  /** Index of a host, for a lock on the host itself; undefined: there is no such host. */
+  hostAt(name: string): number | undefined {
+    return this.#hostNumbers.get(name);
+  }
+  hostName(h: number): string {
+    return this.#hostNames[h] ?? '';
   }
   disk(n: number, id: number): number | undefined {
     return this.#diskById.get(`${n}/${id}`);
@@ -252,6 +264,8 @@ export class Fleet {
         return this.#diskRefs.get(item.index) ?? NONE;
       case 'vdisk':
         return this.#vdiskRefs.get(item.index) ?? NONE;
+      case 'host':
+        return this.#hostRefs.get(item.index) ?? NONE;
     }
   }
 
@@ -287,7 +301,8 @@ export class Fleet {
     return made;
   }
 
-  #mapOf(kind: 'device' | 'aside' | 'disk' | 'vdisk'): Map<number, LockRef[]> {
+  #mapOf(kind: Exclude<Item['kind'], 'node'>): Map<number, LockRef[]> {
+    if (kind === 'host') return this.#hostRefs;
     if (kind === 'aside') return this.#asideRefs;
     if (kind === 'device') return this.#deviceRefs;
     return kind === 'disk' ? this.#diskRefs : this.#vdiskRefs;
@@ -325,6 +340,9 @@ export class Fleet {
       }
       case 'vdisk':
         this.#refreshVdisk(item.index);
+        return;
+      // Nothing runs there, so no counter knows of it.
+      case 'host':
     }
   }
 

@@ -56,7 +56,8 @@ export class Locks {
   /** Frees what is up, and keeps what is down locked: how the original treats a permission past its deadline. */
   releaseUp(permissionId: string): void {
     const locks = this.#held.get(permissionId) ?? [];
-    const isUp = ([item]: Lock): boolean => this.#fleet.state(this.#nodeOf(item)) === 'up';
+    const isUp = ([item]: Lock): boolean =>
+      item.kind === 'host' || this.#fleet.state(this.#nodeOf(item)) === 'up';
     this.#unlock(locks.filter(isUp));
     this.#held.set(
       permissionId,

@@ -3,10 +3,11 @@ import type { Fleet, Item } from './fleet.ts';
 import { refuse } from './rules/look.ts';
 import type { Action, DiskRef, Refusal } from './types.ts';
 
-/** What an action is about: nodes looked at one by one, or disks. */
+/** What an action is about: nodes looked at one by one, disks, or a host that carries nothing, by its index. */
 export type Target =
   | { readonly kind: 'nodes'; readonly nodes: readonly number[] }
   | { readonly kind: 'disks'; readonly disks: readonly number[]; readonly vdisks: readonly number[] }
+  | { readonly kind: 'emptyHost'; readonly host: number }
   | { readonly kind: 'none'; readonly refusal: Refusal };
 
 const none = (refusal: Refusal): Target => ({ kind: 'none', refusal });
@@ -27,6 +28,9 @@ export function resolve(fleet: Fleet, action: Action): Target {
       const nodes = fleet.host(scope.host);
       if (nodes === undefined)
         return none(refuse('NO_SUCH_HOST', 'NoSuchHost', `there is no host ${scope.host}`));
+      // Whoever holds it holds the host itself: what is placed there later is locked with it (S2).
+      if (nodes.length === 0 && action.service === undefined)
+        return { kind: 'emptyHost', host: fleet.hostAt(scope.host) ?? -1 };
       return withService(fleet, nodes, action, scope.host);
     }
   }
@@ -80,6 +84,7 @@ function findVdisk(fleet: Fleet, group: number, node: string): number | undefine
 /** Everything a granted action locks. A disk fills its node's place in the limits, once. */
 export function itemsOf(fleet: Fleet, target: Target): readonly Item[] {
   if (target.kind === 'none') return [];
+  if (target.kind === 'emptyHost') return [{ kind: 'host', index: target.host }];
   if (target.kind === 'nodes') return target.nodes.map((index) => ({ kind: 'node', index }));
   const nodes = new Set<number>();
   for (const d of target.disks) nodes.add(fleet.diskNode[d] as number);
