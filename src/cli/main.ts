@@ -4,6 +4,7 @@ import { EXIT, Exit, exitCodeFor } from './exit.ts';
 import { asFailure } from './failures.ts';
 import { helpWords } from './helpWords.ts';
 import { type Io, realIo } from './io.ts';
+import { inBlock, inLine } from './output.ts';
 import { buildProgram } from './program.ts';
 import { ownVersion } from './version.ts';
 
@@ -38,12 +39,12 @@ function say(error: BelayError, argv: readonly string[], io: Io): void {
       /^(-o|--output)=?json$/.test(word) || (/^(-o|--output)$/.test(word) && argv[at + 1] === 'json'),
   );
   if (json) {
-    io.err(`${JSON.stringify({ code, detail: message, fix, errors: problems })}\n`);
+    io.err(`${inBlock(JSON.stringify({ code, detail: message, fix, errors: problems }))}\n`);
     return;
   }
-  io.err(`error ${code}: ${message}\n`);
-  for (const problem of problems) io.err(`  ${problem.path}  ${problem.message}\n`);
-  if (fix !== undefined) io.err(`fix: ${fix}\n`);
+  io.err(`error ${code}: ${inBlock(message)}\n`);
+  for (const problem of problems) io.err(`  ${inLine(problem.path)}  ${inBlock(problem.message)}\n`);
+  if (fix !== undefined) io.err(`fix: ${inBlock(fix)}\n`);
   else if (code === 'Internal') io.err('fix: this should not happen; BELAY_DEBUG=1 shows where it did\n');
   if (io.env['BELAY_DEBUG']) io.err(`${(error.cause instanceof Error ? error.cause : error).stack ?? ''}\n`);
 }

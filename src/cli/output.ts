@@ -1,9 +1,12 @@
 import type { Io } from './io.ts';
 
-/** Where a verb writes: results on `out`, progress and warnings on `err`, a line or block at a time. */
+/** Where a verb writes: results on `out`, progress and warnings on `err`, a line or block at a time, control characters escaped. */
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
+  /** As they are, for text whose control characters are our own (colours, drawing over): what others gave is escaped before. */
+  readonly outRaw: (text: string) => void;
+  readonly errRaw: (text: string) => void;
   /** stdout is a terminal. */
   readonly outIsTty: boolean;
   /** stderr is a terminal: progress may be drawn over. */
@@ -18,8 +21,10 @@ export function terminalOf(io: Io, noColor: boolean): Terminal {
   const { outIsTty, errIsTty, columns, rows, env } = io;
   const unwanted = noColor || (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb';
   return {
-    out: (text) => io.out(`${text}\n`),
-    err: (text) => io.err(`${text}\n`),
+    out: (text) => io.out(`${inBlock(text)}\n`),
+    err: (text) => io.err(`${inBlock(text)}\n`),
+    outRaw: (text) => io.out(`${text}\n`),
+    errRaw: (text) => io.err(`${text}\n`),
     outIsTty,
     errIsTty,
     columns,
@@ -28,12 +33,26 @@ export function terminalOf(io: Io, noColor: boolean): Terminal {
   };
 }
 
+const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+
+/** Those above 127 as JSON and YAML in quotes have them too, where they stand as they are otherwise: such text stays exact. */
+function escaped(control: string): string {
+  const code = control.charCodeAt(0);
+  const hex = (width: number): string => code.toString(16).padStart(width, '0');
+  return SHORT[control] ?? (code < 0x7f ? `\\x${hex(2)}` : `\\u${hex(4)}`);
+}
+
+/** Text that others gave as a part of one line: what would break the line, colour it or move the cursor is shown and not done. */
+export const inLine = (text: string): string => text.replace(/\p{Cc}/gu, escaped);
+/** The same for a block of lines. */
+export const inBlock = (text: string): string => text.replace(/[^\P{Cc}\n\t]/gu, escaped);
+
 /** Widths of columns, kept over several tables that are to line up (a watch). */
 export type Widths = number[];
 
 /**
  * Rows under headings, two blanks between columns and nothing else, so that it reads and greps alike. Without headings
- * only rows. `paint` colours a cell after it was padded.
+ * only rows. `paint` colours a cell after it was padded. Cells stay on their line, whatever is in them.
  */
 export function table(
   headings: readonly string[] | null,
@@ -41,7 +60,7 @@ export function table(
   options: { readonly widths?: Widths; readonly paint?: (cell: string) => string } = {},
 ): string {
   const { widths = [], paint = (cell: string) => cell } = options;
-  const all = headings === null ? rows : [headings, ...rows];
+  const all = (headings === null ? rows : [headings, ...rows]).map((row) => row.map(inLine));
   for (const row of all)
     row.forEach((cell, at) => {
       widths[at] = Math.max(widths[at] ?? 0, cell.length);

@@ -8,6 +8,8 @@ function screen(columns: number, rows = 24) {
   const terminal: Terminal = {
     out: () => {},
     err: (text) => void drawn.push(text),
+    outRaw: () => {},
+    errRaw: (text) => void drawn.push(text),
     outIsTty: true,
     errIsTty: true,
     columns,

@@ -4,7 +4,7 @@ import { formatDuration, type Millis } from '../base/units.ts';
 import { type ApiObject, objectPath } from './client.ts';
 import type { ApiKind, Context } from './context.ts';
 import { EXIT, Exit } from './exit.ts';
-import type { Terminal } from './output.ts';
+import { inLine, type Terminal } from './output.ts';
 import { lag, type MemberRow, type SetRow, statusOf } from './rows.ts';
 
 /** How far a member of each stage has come: 0 imported, 1 deployed. Stages after that run. */
@@ -98,7 +98,8 @@ function wrapped(line: string, width: number): readonly string[] {
 export function makePainter(terminal: Terminal): (lines: readonly string[]) => void {
   let drawn = 0;
   let before: readonly string[] = [];
-  return (lines) => {
+  return (given) => {
+    const lines = given.map(inLine);
     if (!terminal.errIsTty) {
       const known = before.map(withoutLag);
       for (const line of lines) if (!known.includes(withoutLag(line))) terminal.err(line);
@@ -111,7 +112,7 @@ export function makePainter(terminal: Terminal): (lines: readonly string[]) => v
       .slice(0, Math.max(1, terminal.rows - 2));
     if (shown.length === 0) return;
     const up = drawn > 0 ? `\u001b[${drawn}A\u001b[J` : '';
-    terminal.err(`${up}${shown.join('\n')}`);
+    terminal.errRaw(`${up}${shown.join('\n')}`);
     drawn = shown.length;
   };
 }

@@ -113,6 +113,12 @@ export function wholeNumber(
 /** Text that must not be empty. */
 export const someText = (): z.ZodString => z.string().min(1, { error: 'must not be empty' });
 
+/** Text for people that stays on its line: no line breaks, nothing a terminal would act on. */
+export const lineText = (): z.ZodString =>
+  z.string().refine((text) => !/\p{Cc}/u.test(text), {
+    error: 'must be one line without control characters',
+  });
+
 /** Reference to a named object of the same or another namespace. */
 export const objectReference = (what: string) =>
   z.strictObject({

@@ -1,7 +1,7 @@
 /** The language: kinds, one schema each, and everything derived from it. Pure: no I/O, no clock, no Node types. */
 export * from './catalog.ts';
 export * from './explain.ts';
-export type { DeepReadonly } from './fields.ts';
+export { type DeepReadonly, lineText } from './fields.ts';
 export type { SecretDocument } from './frontdoor/core.ts';
 export { KEPT_FIELDS_ANNOTATION, ORIGIN_ANNOTATION, type ReportEntry } from './frontdoor/foreign.ts';
 export { convertMongodbCom, keptFields, MONGODB_COM } from './frontdoor/mongodbCom.ts';

@@ -149,6 +149,21 @@ test('C1.5 wrong requests: a code, every problem, and nothing left behind', asyn
   expect((await api.call('GET', TASKS)).body.items).toHaveLength(1);
 });
 
+test('C1.5 a reason and an owner are one line that no terminal acts on, over REST and as a document', async () => {
+  await put();
+  for (const field of ['reason', 'owner']) {
+    const over = await api.call('POST', TASKS, { body: { hosts: ['y1'], [field]: 'a\nb\u001b[31m' } });
+    expect([over.status, over.body.errors]).toEqual([
+      422,
+      [expect.objectContaining({ message: 'must be one line without control characters' })],
+    ]);
+    const groups = [{ actions: [{ scope: { host: 'y1' } }] }];
+    const document = { ...topology(), kind: 'MaintenanceTask', spec: { groups, [field]: 'a\u009bb' } };
+    const applied = await api.call('POST', '/api/v1/apply', { body: document });
+    expect(JSON.stringify(applied.body)).toContain('must be one line without control characters');
+  }
+});
+
 test('C6.1 S13 explain tells what would be granted and what stands in the way, and changes nothing', async () => {
   await put();
   const answer = await api.call('POST', '/api/v1/maintenance/explain', {

@@ -15,7 +15,13 @@ import {
   type TaskSpec,
   taskSpecOf,
 } from '../maintenance/index.ts';
-import { AVAILABILITY_MODES, isDnsName, lockDuration, maintenanceTaskSchema } from '../model/index.ts';
+import {
+  AVAILABILITY_MODES,
+  isDnsName,
+  lineText,
+  lockDuration,
+  maintenanceTaskSchema,
+} from '../model/index.ts';
 import type { Json } from './routes.ts';
 
 /** Most hosts or nodes one request may name in the short form. */
@@ -37,9 +43,8 @@ export const TASK = z.strictObject({
   duration: lockDuration().default('5m').describe('How long each is needed, from 1s to 30d.'),
   mode: z.enum(AVAILABILITY_MODES).default('strong').describe('How much unavailability is allowed.'),
   priority: z.int().min(-100).max(100).default(0).describe('A smaller number is more urgent.'),
-  reason: z.string().max(128).default('').describe('Why, for people.'),
-  owner: z
-    .string()
+  reason: lineText().max(128).default('').describe('Why, for people.'),
+  owner: lineText()
     .optional()
     .describe('Whose task it is; by default the token’s, and only admins may name another.'),
   maxInFlight: z.int().min(0).default(0).describe('Most actions held at a time; 0: no limit.'),

@@ -2,7 +2,7 @@ import { BelayError } from '../../base/error.ts';
 import { formatBytes } from '../../base/units.ts';
 import { type ApiList, type ApiObject, objectPath } from '../client.ts';
 import { type Context, placeOf, structured, targetOf } from '../context.ts';
-import { age, asText, table } from '../output.ts';
+import { age, asText, inLine, table } from '../output.ts';
 import { lag, rowsOf, type SetRow, type StatusRow, statusOf } from '../rows.ts';
 import { type HostRow, inMaintenance, type NodeRow } from './maintenance.ts';
 
@@ -93,7 +93,7 @@ export async function describeText(
   ].join('\n');
 }
 
-const pair = (name: string, value: string): string => `${name.padEnd(12)} ${value}`;
+const pair = (name: string, value: string): string => `${name.padEnd(12)} ${inLine(value)}`;
 
 function headLines(kind: string, object: ApiObject, status: StatusRow, now: number): readonly string[] {
   const { metadata, spec } = object;
@@ -284,7 +284,7 @@ function adviceLines(
   const advice = kind === 'MongoDB' ? [...memberAdvice(object, status, held)] : [];
   const { name } = object.metadata;
   const blocked = status.conditions?.find((c) => c.type === 'Blocked' && c.status === 'True');
-  if (blocked !== undefined) advice.push(`  ${blocked.message}`);
+  if (blocked !== undefined) advice.push(`  ${inLine(blocked.message)}`);
   if (kind === 'Host' && !isHostHeld && (object.status as HostStatus | undefined)?.connected !== true)
     advice.push(`  start its agent there, or let it join:   belay host token ${name}`);
   if (kind === 'Operation' && status.finishedAt === undefined) {

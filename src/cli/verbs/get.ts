@@ -99,7 +99,7 @@ async function print(
       );
       return table(shown.headings, shown.rows, { paint });
     });
-  terminal.out(tables.join('\n\n'));
+  terminal.outRaw(tables.join('\n\n'));
 }
 
 const withNamespace = (kind: ApiKind, options: GetOptions): boolean =>
@@ -144,7 +144,7 @@ async function rowPrinter(context: Context, kind: ApiKind, options: GetOptions) 
   let waiting: string[][] | null = [];
   const head = rowsOf(kind.kind, [], context.output === 'wide', withNamespace(kind, options), 0).headings;
   const print = (rows: readonly string[][]): void => {
-    if (rows.length > 0) terminal.out(table(null, rows, { widths, paint }));
+    if (rows.length > 0) terminal.outRaw(table(null, rows, { widths, paint }));
   };
   return {
     add: (type: string, object: ApiObject): void => {
@@ -169,7 +169,7 @@ async function rowPrinter(context: Context, kind: ApiKind, options: GetOptions) 
     /** What is there comes as one table. */
     flush: (): void => {
       if (waiting === null) return;
-      terminal.out(table(head, waiting, { widths, paint }));
+      terminal.outRaw(table(head, waiting, { widths, paint }));
       waiting = null;
     },
   };

@@ -2,7 +2,7 @@
 import { BelayError } from '../../base/error.ts';
 import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
-import { asText, table } from '../output.ts';
+import { asText, inLine, table } from '../output.ts';
 import { Patience } from './patience.ts';
 import { pause } from './pause.ts';
 
@@ -201,7 +201,7 @@ export async function explain(context: Context, wanted: Wanted): Promise<void> {
   const task = await ask(context, '/api/v1/maintenance/explain', wanted);
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText(task, format));
-  else context.terminal.out(actionLines(task, true, context.now()).join('\n'));
+  else context.terminal.out(actionLines(task, true, context.now()).map(inLine).join('\n'));
   if (waiting(task).length > 0) throw new Exit(EXIT.refused);
 }
 
@@ -443,7 +443,9 @@ async function print(context: Context, task: TaskRow, details: readonly string[]
       ...details,
       ...actionLines(task, false, context.now()),
       ...(task.stale ? [staleText(task)] : []),
-    ].join('\n'),
+    ]
+      .map(inLine)
+      .join('\n'),
   );
 }
 

@@ -85,9 +85,9 @@ function tell(context: Context, name: string, stream: NodeJS.ReadableStream): vo
   stream.on('data', (chunk: string) => {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop() ?? '';
-    for (const line of lines) context.terminal.err(`${name} | ${line}`);
+    for (const line of lines) context.terminal.errRaw(`${name} | ${line}`);
   });
   stream.on('end', () => {
-    if (rest !== '') context.terminal.err(`${name} | ${rest}`);
+    if (rest !== '') context.terminal.errRaw(`${name} | ${rest}`);
   });
 }

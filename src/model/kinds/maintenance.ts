@@ -4,6 +4,7 @@ import {
   type DeepReadonly,
   durationText,
   durationWithin,
+  lineText,
   nameText,
   someText,
   timestampText,
@@ -62,12 +63,10 @@ const taskSpec = z.strictObject({
   priority: wholeNumber(PRIORITY_RANGE.least, PRIORITY_RANGE.most)
     .default(0)
     .describe('A smaller number is more urgent.'),
-  owner: z
-    .string()
+  owner: lineText()
     .optional()
     .describe('Who asked; by default the signed-in user, and only admins may name another.'),
-  reason: z
-    .string()
+  reason: lineText()
     .max(128, { error: 'must be at most 128 characters' })
     .default('')
     .describe('Why, for people.'),
