@@ -27,6 +27,17 @@ export function formatDuration(duration: Millis): string {
   return `${Math.round(duration)} ms`;
 }
 
+/** As it was asked for, a time limit for one: to the second, in its two largest units: `90 ms`, `1 min 30 s`, `2 h`. */
+export function formatLimit(limit: Millis): string {
+  if (limit < 10 * SECOND) return formatDuration(limit);
+  const whole = Math.round(limit / SECOND) * SECOND;
+  const at = STEPS.findIndex(([unit]) => whole >= unit);
+  const [large, small] = STEPS.slice(at, at + 2);
+  const left = large === undefined ? 0 : whole % large[0];
+  const rest = small === undefined || left < small[0] ? '' : ` ${formatDuration(left)}`;
+  return `${formatDuration(whole)}${rest}`;
+}
+
 /** A size for people: `512 B`, `38 GiB`, `1.5 GiB`. */
 export function formatBytes(size: Bytes): string {
   const units: readonly [Bytes, string][] = [

@@ -143,6 +143,45 @@ test('C1.3 C6.1 extend holds longer what is held, all of it or what is named; on
   expect([none.code, none.err]).toEqual([4, expect.stringContaining('belay maintenance get u')]);
 });
 
+test('C1.3 C6.1 an extension that ends before what is held says that nothing changed and until when it is held', async () => {
+  const { belay } = cli;
+  await belay(['maintenance', 'create', '--host', 'y1', '--duration', '2h', '--name', 't']);
+  const [, , granted = ''] = lines((await belay(['maintenance', 'get', 't'])).out).slice(1);
+  const until = /until (\S+)/.exec(granted)?.[1] ?? 'never';
+  const shorter = await belay(['maintenance', 'extend', 't', '--duration', '1h']);
+  expect([shorter.code, shorter.err]).toEqual([
+    0,
+    `nothing changed for y1: held until ${until} already, which is longer (give back before: belay maintenance complete t)\n`,
+  ]);
+  expect((await belay(['maintenance', 'extend', 't', '--duration', '3h'])).err).toBe('');
+  const never = await belay(['maintenance', 'extend', 't', '--duration', '1h', '--action', 'foo']);
+  expect([never.code, never.err]).toEqual([
+    1,
+    'error NotFound: task t holds no action foo\nfix: see what it holds: belay maintenance get t\n',
+  ]);
+});
+
+test('C6.1 a time limit for no wait is refused, and nothing is asked for', async () => {
+  const { belay } = cli;
+  const asked = await belay(['maintenance', 'create', '--host', 'y1', '--timeout', '5m']);
+  expect([asked.code, asked.err]).toEqual([2, expect.stringContaining('--timeout is about --wait')]);
+  expect((await belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
+});
+
+test('C6.1 what is mistyped below maintenance points to the help of maintenance; its verbs tell their exit codes', async () => {
+  const { belay } = cli;
+  for (const words of [['bogus'], ['create', '--host', 'y1', '--mode', 'bad']]) {
+    const typo = await belay(['maintenance', ...words]);
+    expect([typo.code, typo.err]).toEqual([
+      2,
+      expect.stringContaining('belay maintenance --help lists the verbs'),
+    ]);
+  }
+  expect((await belay(['bogus'])).err).toContain('(belay --help lists the verbs)');
+  for (const verb of ['create', 'explain', 'run', 'extend', 'complete'])
+    expect((await belay(['maintenance', verb, '--help'])).out).toMatch(/\nExit codes: 0 /);
+});
+
 test('C6.1 explain says what would be granted and changes nothing; it ends with 4 when something would wait', async () => {
   const fine = await cli.belay(['maintenance', 'explain', '--hosts', 'y1']);
   expect([fine.code, lines(fine.out)[1]]).toEqual([0, '        would be granted']);

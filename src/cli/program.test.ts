@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
+import { formatLimit } from '../base/units.ts';
 import { EXIT, exitCodeFor } from './exit.ts';
 import { age, table } from './output.ts';
 import { buildProgram } from './program.ts';
@@ -110,6 +111,23 @@ test('codes of errors and exits', () => {
   for (const [code, exit] of Object.entries(expected))
     expect({ code, exit: exitCodeFor(code) }).toEqual({ code, exit });
   expect(EXIT.changes).toBe(10);
+});
+
+test('a time limit is told as it was given, whole seconds of it', () => {
+  const told = [50, 2500, 89_999, 90_000, 60_000, 7_200_000, 5_400_000, 86_461_000, 3_599_700].map(
+    formatLimit,
+  );
+  expect(told).toEqual([
+    '50 ms',
+    '2.5 s',
+    '1 min 30 s',
+    '1 min 30 s',
+    '1 min',
+    '2 h',
+    '1 h 30 min',
+    '1 d',
+    '1 h',
+  ]);
 });
 
 test('durations', () => {

@@ -57,7 +57,7 @@ export function buildProgram(version: string, io: Io = realIo()): Command {
     .description('Declares MongoDB databases and keeps them as declared.')
     .version(version, '-V, --version')
     .showSuggestionAfterError(true)
-    .showHelpAfterError('(belay --help lists the verbs)')
+    .showHelpAfterError(`(${TOP_HINT})`)
     .enablePositionalOptions()
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .configureHelp({ helpWidth: 100, ...HELP })
@@ -93,8 +93,20 @@ export function buildProgram(version: string, io: Io = realIo()): Command {
   localVerbs(program, verb, io);
   program.commandsGroup('Run:');
   processVerbs(program, io);
+  for (const group of program.commands) pointToGroup(group);
   return program;
 }
+
+/** Whoever mistypes below a verb is told where its verbs are listed, and where a verb's options. */
+function pointToGroup(group: Command): void {
+  const above = `belay ${group.name()}`;
+  group.showHelpAfterError(`(${group.commands.length > 0 ? `${above} --help lists the verbs` : TOP_HINT})`);
+  for (const below of group.commands)
+    below.showHelpAfterError(
+      `(${above} ${below.name()} --help tells its options, ${above} --help lists the verbs)`,
+    );
+}
+const TOP_HINT = 'belay --help lists the verbs';
 
 /** Verbs whose answer has no name to print. */
 const NAMELESS: ReadonlySet<string> = new Set(['version', 'doctor', 'connect', 'host token', 'token create']);
@@ -299,6 +311,19 @@ const wantedOf = (o: Options): Wanted => ({
   stepDown: flag(o, 'stepDown'),
 });
 
+const WAIT_DEFAULT = '1h';
+
+/** How long to wait until all is granted; null: not at all. A time limit for no wait would be ignored. */
+function waitOf(o: Options): number | null {
+  const limit = o['timeout'] as number | undefined;
+  if (flag(o, 'wait')) return limit ?? parseTimeout(WAIT_DEFAULT);
+  if (limit === undefined) return null;
+  throw new BelayError('Usage', '--timeout is about --wait, which was not given', {
+    retry: 'never',
+    fix: 'give --wait as well, or leave --timeout out: without --wait what cannot be granted now is asked for and waits',
+  });
+}
+
 /** Parts of what a task holds. */
 const which = (command: Command): Command =>
   command
@@ -316,15 +341,24 @@ function maintenanceVerbs(program: Command, verb: MakeVerb): void {
   examples(
     wanting(
       verb(parent, 'create', 'ask for hosts or nodes; what cannot be granted now waits', async (c, o) =>
-        (await verbs()).create(c, wantedOf(o), flag(o, 'wait') ? (o['timeout'] as number) : null),
+        (await verbs()).create(c, wantedOf(o), waitOf(o)),
       ),
       '30m',
     )
       .option('--together', 'all of them or none')
       .option('--in-flight <number>', 'most of them at a time', parseCount)
       .option('--wait', 'ask again until everything is granted')
-      .addOption(timeOption('--timeout <duration>', 'how long --wait waits', '1h')),
+      .addOption(
+        new Option('--timeout <duration>', `how long --wait waits (default: ${WAIT_DEFAULT})`).argParser(
+          parseTimeout,
+        ),
+      ),
     'belay maintenance create --host db6 --mode strong --duration 30m --reason "kernel update"',
+  ).addHelpText(
+    'after',
+    `
+Exit codes: 0 asked for, also when nothing is granted yet; 2 usage; 3 --wait ran out; 4 refused.
+A script gives --wait, or asks first with belay maintenance explain, which ends with 4 while something would wait.`,
   );
   verb(parent, 'list', 'tasks that hold or wait for something', async (c, o) =>
     (await verbs()).list(c, text(o, 'owner'), flag(o, 'all')),
@@ -344,11 +378,20 @@ function maintenanceVerbs(program: Command, verb: MakeVerb): void {
     verb(parent, 'extend <name>', 'hold longer what is granted', async (c, o, [name = '']) =>
       (await verbs()).extend(c, name, String(o['duration']), whichOf(o)),
     ).requiredOption('--duration <duration>', 'how long it is needed from now on; never shorter than before'),
+  ).addHelpText(
+    'after',
+    `
+Exit codes: 0 held at least that long, also where it was before; 1 no such task, or it does not hold that;
+2 usage; 4 refused: another’s task, or it holds nothing yet.`,
   );
   which(
     verb(parent, 'complete <name>', 'give back before the deadline', async (c, o, [name = '']) =>
       (await verbs()).complete(c, name, whichOf(o)),
     ),
+  ).addHelpText(
+    'after',
+    `
+Exit codes: 0 given back; 1 no such task (any more), or it does not hold that; 2 usage; 4 it holds nothing yet.`,
   );
   verb(parent, 'drop <name>', 'give everything back and want nothing any more', async (c, _, [name = '']) =>
     (await verbs()).drop(c, name),
@@ -368,7 +411,10 @@ function maintenanceVerbs(program: Command, verb: MakeVerb): void {
     '30m',
   )
     .option('--together', 'all of them or none')
-    .addHelpText('after', '\nExit codes: 0 all would be granted, 4 something would wait.');
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 all would be granted; 2 usage; 4 something would wait, or is refused.',
+    );
   verb(
     parent,
     'switch <on|off>',
@@ -400,6 +446,10 @@ function runVerb(parent: Command, verb: MakeVerb): void {
       .addOption(timeOption('--settle <duration>', 'how long to wait after the command before looking', '5s'))
       .option('--keep-going', 'go on with others when the command fails'),
     'belay maintenance run --all-hosts --in-flight 1 -- ssh {host} sudo reboot',
+  ).addHelpText(
+    'after',
+    `
+Exit codes: 0 done on all; 1 it failed on some, which are named; 2 usage; 4 refused; 130 interrupted.`,
   );
 }
 

@@ -1,6 +1,6 @@
 /** Following an object to its goal: who is where, what it waits for, until when. Progress goes to stderr. */
 import { BelayError } from '../base/error.ts';
-import { formatDuration, type Millis } from '../base/units.ts';
+import { formatLimit, type Millis } from '../base/units.ts';
 import { type ApiObject, objectPath } from './client.ts';
 import type { ApiKind, Context } from './context.ts';
 import { EXIT, Exit } from './exit.ts';
@@ -179,7 +179,7 @@ function timedOut({ kind, name, goal, timeoutMillis }: FollowOptions, last: ApiO
       : `${stands === undefined ? `phase ${phase ?? 'Pending'}` : stands}: ${message ?? now ?? 'no word yet'}`;
   return new BelayError(
     'WaitTimedOut',
-    `${goal} was not reached within ${formatDuration(timeoutMillis)}; ${state}`,
+    `${goal} was not reached within ${formatLimit(timeoutMillis)}; ${state}`,
     {
       retry: 'later',
       fix: `look closer: belay describe ${kind.plural} ${name}`,

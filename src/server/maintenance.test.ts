@@ -114,7 +114,7 @@ test('C1.3 C6.1 what is held is held longer, and what waits is given up, over RE
     });
   expect((await extend({ ids: ['nobody-p-1'] })).body).toMatchObject({
     code: 'NotFound',
-    detail: 'task t does not hold nobody-p-1 any more',
+    detail: 'task t holds no action nobody-p-1',
   });
   const left = await api.call('POST', `${TASKS}/t/withdraw`);
   expect(left.body.task.groups.flat()).toHaveLength(1);

@@ -235,16 +235,20 @@ function chosen(
   { ids = [], hosts = [], all }: z.infer<typeof COMPLETE>,
 ): readonly string[] {
   const { uid } = reply;
+  const fix = `see what it holds: belay maintenance get ${uid}`;
   const held = reply.groups.flat().filter((view) => view.id !== null);
   const onHosts = hosts.map((host) => {
     const view = held.find(({ action: { scope } }) => scope.kind === 'host' && scope.host === host);
     if (view?.id != null) return view.id;
-    throw new BelayError('NotFound', `task ${uid} holds no host ${host}`, { retry: 'never' });
+    throw new BelayError('NotFound', `task ${uid} holds no host ${host}`, { retry: 'never', fix });
   });
   const own = new Set(held.map((view) => view.id));
   const foreign = ids.filter((id) => !own.has(id));
   if (foreign.length > 0)
-    throw new BelayError('NotFound', `task ${uid} holds no action ${foreign.join(', ')}`, { retry: 'never' });
+    throw new BelayError('NotFound', `task ${uid} holds no action ${foreign.join(', ')}`, {
+      retry: 'never',
+      fix,
+    });
   return [...new Set(all ? held.flatMap((view) => view.id ?? []) : [...ids, ...onHosts])];
 }
 
@@ -275,9 +279,6 @@ async function extend(maintenance: Authority, call: Call): Promise<Json> {
       retry: 'never',
       fix: `ask for it again: belay maintenance create`,
     });
-  const own = new Set(before.groups.flat().map((view) => view.id));
-  const foreign = (asked.ids ?? []).filter((id) => !own.has(id));
-  if (foreign.length > 0) throw gone(foreign.join(', '));
   const ids = chosen(before, asked);
   if (ids.length === 0)
     throw new BelayError('Invalid', `task ${uid} holds nothing that could be held longer`, {

@@ -295,7 +295,24 @@ const whichBody = ({ hosts, actions }: Which): object => ({
 /** `extend`: what is held is held for so long from now on; never shorter than before. */
 export async function extend(context: Context, name: string, duration: string, which: Which): Promise<void> {
   const body = { ...whichBody(which), duration };
-  await print(context, await context.client.request<TaskRow>('POST', `${taskPath(name)}/extend`, { body }));
+  const before = await context.client.get<TaskRow>(taskPath(name));
+  const after = await context.client.request<TaskRow>('POST', `${taskPath(name)}/extend`, { body });
+  await print(context, after);
+  for (const line of unchanged(before, after, which)) context.terminal.err(line);
+}
+
+/** What would have ended before what is held already: nothing is ever held shorter. A line for each deadline. */
+function unchanged(before: TaskRow, after: TaskRow, { hosts, actions }: Which): readonly string[] {
+  const was = new Map(before.groups.flat().map((a) => [a.id, a.deadline]));
+  const all = hosts.length + actions.length === 0;
+  const isMeant = ({ id, scope }: ActionRow): boolean =>
+    id !== null && (all || actions.includes(id) || hosts.includes(scope.host ?? ''));
+  const same = after.groups.flat().filter((a) => isMeant(a) && was.get(a.id) === a.deadline);
+  return [...new Set(same.map((a) => a.deadline))].map((deadline) => {
+    const names = aboutText(same.filter((a) => a.deadline === deadline).map(nameOf));
+    const until = deadline === null ? 'without end' : `until ${deadline}`;
+    return `nothing changed for ${names}: held ${until} already, which is longer (give back before: belay maintenance complete ${after.name})`;
+  });
 }
 
 /** `complete`: what is meant is given back. */

@@ -4,7 +4,7 @@
  * takes and whatever else happens: who gives one back under a running command has two members of a set down.
  */
 import { BelayError } from '../../base/error.ts';
-import { formatDuration, type Millis, SECOND } from '../../base/units.ts';
+import { formatDuration, formatLimit, type Millis, SECOND } from '../../base/units.ts';
 import type { Context } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { makePainter } from '../progress.ts';
@@ -188,7 +188,7 @@ class Roll {
     if (down.length > 0) {
       this.failed.push(`${name} (not up again: ${down.join(', ')})`);
       this.#context.terminal.err(
-        `${name}: ${down.join(', ')} not up again ${formatDuration(job.duration)} after the command`,
+        `${name}: ${down.join(', ')} not up again ${formatLimit(job.duration)} after the command`,
       );
       return;
     }
