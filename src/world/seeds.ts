@@ -285,4 +285,10 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'an agent that came back went on stopping a member after a person had taken another one’s vote',
   },
+  {
+    seed: 655_388,
+    kind: 'sharded',
+    showed:
+      'a shard was registered while a replaced member with an older binary still heard of its new version',
+  },
 ];

@@ -10,7 +10,7 @@ import { plan } from '../plan.ts';
 import { type Foreseen, foresee, preview } from '../preview.ts';
 import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
 import { status } from '../status.ts';
-import type { Desired, Observed, OperationRequest, State } from '../types.ts';
+import type { Desired, MemberState, Observed, OperationRequest, State } from '../types.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
 const hosts = ['db1', 'db2', 'db3'].map((name) =>
@@ -308,10 +308,18 @@ test('S7 A5.3 a set whose binaries are older than the cluster’s compatibility 
     }),
   };
   expect(plan(unlisted, want, bare, 1_000).act?.steps).toMatchObject([{ kind: 'addShard', replicaSet: set }]);
-  const old = withMember(bare, member?.name ?? '', { deployedVersion: '7.0.43-23' });
-  const decided = plan(unlisted, want, old, 1_000);
-  expect(decided.act?.steps.map((s) => s.kind)).not.toContain('addShard');
-  expect(decided.waits.map((w) => w.detail).join()).toContain('becomes a shard when');
+  const old = { deployedVersion: '7.0.43-23' };
+  // One that was replaced hears of it too, as long as it runs.
+  const retired = { ...(member as MemberState), ...old, name: 'events-s0-9', host: 'db1' };
+  const cases = [
+    [withMember(bare, member?.name ?? '', old), `${member?.name} runs 8.0`],
+    [{ ...bare, retired: [retired] }, 'events-s0-9, which has left it, is gone'],
+  ] as const;
+  for (const [late, why] of cases) {
+    const decided = plan(unlisted, want, late, 1_000);
+    expect(decided.act?.steps.map((s) => s.kind) ?? []).not.toContain('addShard');
+    expect(decided.waits.map((w) => w.detail).join()).toContain(`becomes a shard when ${why}`);
+  }
 });
 
 /** Members of this role as they would be if their processes had ended. */

@@ -44,7 +44,7 @@ function register(scene: Scene, set: ReplicaSetState, router: MemberView): Decis
   const members = scene.all.filter((v) => v.member.replicaSet === set.name);
   if (primaryOf(members) === null || !members.some((v) => v.member.stage === 'active'))
     return wait('WaitingForPrimary', soon(scene), `${set.name} becomes a shard when it has a primary`);
-  const behind = behindCluster(scene, members);
+  const behind = behindCluster(scene, set.name, members);
   if (behind !== null)
     return wait('WaitingForMembers', soon(scene), `${set.name} becomes a shard when ${behind}`);
   const shard = shardAddress(scene.state, set.name);
@@ -60,9 +60,10 @@ function register(scene: Scene, set: ReplicaSetState, router: MemberView): Decis
 
 /**
  * S7: registering gives the set the compatibility version of the config servers. Members that are too old for it, because the
- * version was changed while the cluster was being made, get their binary first.
+ * version was changed while the cluster was being made, get their binary first; one that was replaced hears of it as long as it
+ * runs.
  */
-function behindCluster(scene: Scene, members: readonly MemberView[]): string | null {
+function behindCluster(scene: Scene, set: string, members: readonly MemberView[]): string | null {
   const config = scene.state.replicaSets.find((r) => r.role === 'configServer');
   const fcv = config === undefined ? null : fcvOf(scene.all, config.name);
   const isOld = (version: string): boolean => (majorOf(version) ?? 0) < (majorOf(fcv ?? '') ?? 0);
@@ -72,7 +73,16 @@ function behindCluster(scene: Scene, members: readonly MemberView[]): string | n
       member.stage === 'upgrading' ||
       (database !== null && isOld(database.binaryVersion)),
   );
-  return old === undefined ? null : `${old.member.name} runs ${fcv} like the config servers`;
+  if (old !== undefined) return `${old.member.name} runs ${fcv} like the config servers`;
+  const { state, observed } = scene;
+  const left = state.retired?.find(
+    (m) =>
+      m.replicaSet === set &&
+      m.serviceId !== null &&
+      isOld(m.deployedVersion ?? '') &&
+      observed.hosts.some((h) => h.name === m.host && h.connected),
+  );
+  return left === undefined ? null : `${left.name}, which has left it, is gone`;
 }
 
 /**

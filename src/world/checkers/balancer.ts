@@ -152,7 +152,8 @@ function hear(world: World, operation: StoredObject, told: Set<string>, of: (uid
   if (uid === undefined || state === undefined || told.has(operation.metadata.uid)) return;
   const wanted = of(uid);
   if (state === 'Succeeded') {
-    if (wanted.handAt > wanted.askedAt) wanted.on = wanted.byHand;
+    // A router that does not reach the config servers carries it out when it does: which of the two came last nobody can say.
+    if (wanted.handAt > wanted.askedAt) [wanted.on, wanted.autoMerge] = [null, null];
     else wanted.on = wanted.autoMerge = type === 'StartBalancer';
   }
   // It may have been sent before it was called off.
