@@ -161,6 +161,38 @@ test('C1.3 C6.1 an extension that ends before what is held says that nothing cha
   ]);
 });
 
+test('C6.1 a task that has ended is told from one that there never was: how, when, and what to do', async () => {
+  const { belay, api } = cli;
+  const told = async (...words: string[]) => {
+    const { code, err } = await belay(['maintenance', ...words]);
+    return [code, ...lines(err)];
+  };
+  const fix = (name: string) =>
+    `fix: it holds nothing any more; if it is still needed, ask again: belay maintenance create; what happened: belay events maintenancetask ${name}`;
+  const gone = (name: string, how: string) => [
+    1,
+    expect.stringMatching(`^error NotFound: Task not found: ${name} has ended at \\S+Z: ${how}$`),
+    fix(name),
+  ];
+  await belay(['maintenance', 'create', '--host', 'y1', '--duration', '5s', '--name', 'short']);
+  await api.clock.advance(6000);
+  expect(await told('extend', 'short', '--duration', '1h')).toEqual(
+    gone('short', 'past their deadline and free again: host y1'),
+  );
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'done']);
+  await belay(['maintenance', 'complete', 'done']);
+  expect(await told('complete', 'done')).toEqual(gone('done', 'given back by the admin: host y1'));
+  expect(await told('get', 'done')).toEqual(gone('done', 'given back by the admin: host y1'));
+  await belay(['maintenance', 'create', '--host', 'y1', '--name', 'away']);
+  await belay(['maintenance', 'drop', 'away']);
+  expect(await told('drop', 'away')).toEqual(gone('away', 'given back by the admin: host y1'));
+  expect(await told('drop', 'never')).toEqual([
+    1,
+    'error NotFound: Task not found: never',
+    'fix: see what there is: belay maintenance list',
+  ]);
+});
+
 test('C6.1 a time limit for no wait is refused, and nothing is asked for', async () => {
   const { belay } = cli;
   const asked = await belay(['maintenance', 'create', '--host', 'y1', '--timeout', '5m']);

@@ -5,6 +5,7 @@ import { BelayError } from '../base/error.ts';
 import { ORIGINAL, type TaskReply } from '../maintenance/index.ts';
 import { parseDuration, type TopologyHealth, topologyHealthSchema } from '../model/index.ts';
 import type { ApiDeps } from './deps.ts';
+import { tellingEnds } from './endedTask.ts';
 import { refuseUnfit } from './maintenanceRequest.ts';
 import {
   COMPLETE,
@@ -42,8 +43,9 @@ const TAG = 'maintenance';
 
 /** Routes of this file. */
 export const maintenanceRoutes = (deps: ApiDeps): readonly Route[] => [
-  ...taskRoutes(deps),
-  ...taskChanges(deps),
+  ...[...taskRoutes(deps), ...taskChanges(deps)].map((route) =>
+    route.path.startsWith(ONE) ? tellingEnds(deps, route) : route,
+  ),
   ...lookRoutes(deps),
   healthRoute(deps),
 ];
