@@ -76,7 +76,7 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
       'let changes go on outside the maintenance windows for a while',
       (o) => ({
         type: 'OverrideWindows',
-        reason: overrideReason(o),
+        ...given('reason', overrideReason(o)),
         ...(flag(o, 'end') ? { end: true } : {}),
         ...given('duration', text(o, 'for')),
       }),
@@ -96,9 +96,9 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
 }
 
 /** Nobody has to say why changes wait again as the spec wants it. */
-function overrideReason(options: Options): string {
-  const reason = text(options, 'reason') ?? (flag(options, 'end') ? 'not needed any more' : undefined);
-  if (reason !== undefined) return reason;
+function overrideReason(options: Options): string | undefined {
+  const reason = text(options, 'reason');
+  if (reason !== undefined || flag(options, 'end')) return reason;
   throw new BelayError('Usage', 'override-windows needs a reason', {
     retry: 'never',
     fix: 'say why changes may not wait: --reason WHY; or --end, to let them wait again',

@@ -54,7 +54,7 @@ test.each<readonly [string, Readonly<Record<string, unknown>>]>([
     'override-windows orders --reason CVE --for 4h',
     { type: 'OverrideWindows', reason: 'CVE', duration: '4h' },
   ],
-  ['override-windows orders --end', { type: 'OverrideWindows', reason: 'not needed any more', end: true }],
+  ['override-windows orders --end', { type: 'OverrideWindows', end: true }],
   ['suspend orders', { type: 'Suspend' }],
   ['resume orders', { type: 'Resume' }],
   ['balancer on orders', { type: 'StartBalancer' }],

@@ -138,8 +138,23 @@ test('C7.1 who overrides windows, why and until when is on record and in the sta
   expect(body.status.message).toBe(`changes do not wait for windows until ${until}: CVE`);
   const cancelled = await call('POST', `${OPERATIONS}/${name}/cancel`, { as: 'operator' });
   expect(cancelled.body.fix).toContain('belay override-windows orders --end');
-  expect((await ask({ end: true })).status).toBe(201);
+  // A shorter one takes nothing back, and says so.
+  const shorter = (await ask({ duration: '5m' })).body.metadata.name;
   await clock.advance(5 * SECOND);
+  expect((await call('GET', `${OPERATIONS}/${shorter}`)).body.status.message).toBe(
+    `changes do not wait for windows until ${until} already (${name}), so 5m from now on changes nothing; to end it before, ask for its end: belay override-windows orders --end`,
+  );
+  const bare = await ask({ reason: undefined });
+  expect([bare.status, JSON.stringify(bare.body.errors)]).toEqual([
+    422,
+    expect.stringContaining('say why changes may not wait'),
+  ]);
+  const last = await ask({ end: true, reason: undefined });
+  expect(last.status).toBe(201);
+  await clock.advance(5 * SECOND);
+  expect((await call('GET', `${OPERATIONS}/${last.body.metadata.name}`)).body.status.message).toBe(
+    'changes wait for the windows again',
+  );
   expect((await call('GET', ORDERS)).body.status).not.toHaveProperty('windowOverride');
   await ask({ duration: '1m' });
   await clock.advance(5 * SECOND);

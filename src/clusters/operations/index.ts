@@ -156,15 +156,25 @@ function overrideWindows(state: State, observed: Observed, now: Millis): State {
     if (spec.type !== 'OverrideWindows' || isEnded(next, uid)) continue;
     const { windowOverride: before, ...rest } = next;
     const override = spec.end === true ? null : longer(before, overrideOf(request, spec, now));
-    const told =
-      override === null
-        ? 'changes wait for the windows again'
-        : `changes do not wait for windows until ${new Date(override.until).toISOString()}`;
-    const how = { state: 'Succeeded', message: `${told}: ${spec.reason}` } as const;
+    const message = overrideText(override, override === before, spec);
+    const how = { state: 'Succeeded', message } as const;
     const over = { ...unbegun(uid, how, now), startedAt: now };
     next = end(override === null ? (rest as State) : { ...next, windowOverride: override }, over);
   }
   return next;
+}
+
+/** What became of it; one that ends before what is active takes nothing back, and is told so. */
+function overrideText(
+  override: WindowOverride | null,
+  isKept: boolean,
+  { duration, reason, mongodbResourceRef }: Extract<OperationSpec, { readonly type: 'OverrideWindows' }>,
+): string {
+  const because = reason === undefined ? '' : `: ${reason}`;
+  if (override === null) return `changes wait for the windows again${because}`;
+  const told = `changes do not wait for windows until ${new Date(override.until).toISOString()}`;
+  if (!isKept) return `${told}${because}`;
+  return `${told} already (${override.operation}), so ${duration} from now on changes nothing; to end it before, ask for its end: belay override-windows ${mongodbResourceRef.name} --end`;
 }
 
 function overrideOf(
@@ -174,7 +184,12 @@ function overrideOf(
 ): WindowOverride {
   const lasts = parseDuration(duration);
   const until = now + (lasts.ok ? lasts.value : 0);
-  return { until, operation: name, reason, ...(requestedBy === undefined ? {} : { requestedBy }) };
+  return {
+    until,
+    operation: name,
+    ...(reason === undefined ? {} : { reason }),
+    ...(requestedBy === undefined ? {} : { requestedBy }),
+  };
 }
 
 /** A later one never takes back what an earlier one gave: that may be somebody else's. */

@@ -78,15 +78,25 @@ export const operationSpecSchema = z.discriminatedUnion('type', [
     type: z.literal('Resume').describe(TYPE_TEXT),
     ...target,
   }),
-  z.strictObject({
-    type: z.literal('OverrideWindows').describe(TYPE_TEXT),
-    ...target,
-    reason: someText().describe('Why changes may not wait for the maintenance window.'),
-    duration: durationWithin(OVERRIDE)
-      .default('2h')
-      .describe('How long they may go on outside the windows, from 1m to 30d.'),
-    end: z.boolean().optional().describe('Ends what is active instead: changes wait for the windows again.'),
-  }),
+  z
+    .strictObject({
+      type: z.literal('OverrideWindows').describe(TYPE_TEXT),
+      ...target,
+      reason: someText()
+        .optional()
+        .describe('Why changes may not wait for the maintenance window; only with end it may be left out.'),
+      duration: durationWithin(OVERRIDE)
+        .default('2h')
+        .describe('How long they may go on outside the windows, from 1m to 30d.'),
+      end: z
+        .boolean()
+        .optional()
+        .describe('Ends what is active instead: changes wait for the windows again.'),
+    })
+    .refine(({ end, reason }) => end === true || reason !== undefined, {
+      path: ['reason'],
+      error: 'is required: say why changes may not wait for the maintenance window',
+    }),
   z.strictObject({ type: z.literal('StartBalancer').describe(TYPE_TEXT), ...target }),
   z.strictObject({
     type: z.literal('StopBalancer').describe(TYPE_TEXT),
