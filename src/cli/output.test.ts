@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { asText, inBlock, inLine, table, terminalOf } from './output.ts';
 import { makeCli } from './testing/rig.ts';
 import { TOPOLOGY } from './testing/topology.ts';
+import { type PlanAnswer, planText } from './verbs/plan.ts';
 
 const EVIL = 'a\nb\u001b[31mred\u009b2J\u007f\r';
 
@@ -23,6 +24,22 @@ test('the writer of a verb keeps lines and shows every other control character; 
   const { parse } = await import('yaml');
   for (const text of [EVIL, 'x\u0085y', '\ttab', 'a\r\nb'])
     expect(parse(inBlock(await asText({ text }, 'yaml')))).toEqual({ text });
+});
+
+test('a plan keeps what others gave on its lines', () => {
+  const answer = {
+    kind: 'MongoDB',
+    namespace: 'default',
+    name: 'orders',
+    generation: { from: 1, to: 1 },
+    changes: [],
+    steps: [],
+    warnings: [],
+    refusals: [],
+    waits: [{ on: 'orders-1', detail: EVIL }],
+  };
+  const lines = planText(answer as unknown as PlanAnswer).split('\n');
+  expect(lines.at(-1)).toBe(`waits    orders-1: ${inLine(EVIL)}`);
 });
 
 test('C6.1 a task with control characters in its reason, from wherever it came, breaks no row and forges no line', async () => {

@@ -176,7 +176,7 @@ function timedOut({ kind, name, goal, timeoutMillis }: FollowOptions, last: ApiO
   const state =
     last === null
       ? 'nothing was seen of it'
-      : `${stands === undefined ? `phase ${phase ?? 'Pending'}` : stands}: ${message ?? now ?? 'no word yet'}`;
+      : `${stands === undefined ? `phase ${phase ?? 'Pending'}` : stands}: ${inLine(message ?? now ?? 'no word yet')}`;
   return new BelayError(
     'WaitTimedOut',
     `${goal} was not reached within ${formatLimit(timeoutMillis)}; ${state}`,

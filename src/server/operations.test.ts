@@ -144,6 +144,11 @@ test('C7.1 who overrides windows, why and until when is on record and in the sta
   expect((await call('GET', `${OPERATIONS}/${shorter}`)).body.status.message).toBe(
     `changes do not wait for windows until ${until} already (${name}), so 5m from now on changes nothing; to end it before, ask for its end: belay override-windows orders --end`,
   );
+  const forged = await ask({ reason: 'CVE\nerror: \u001b[31mred' });
+  expect([forged.status, JSON.stringify(forged.body.errors)]).toEqual([
+    422,
+    expect.stringContaining('must be one line without control characters'),
+  ]);
   const bare = await ask({ reason: undefined });
   expect([bare.status, JSON.stringify(bare.body.errors)]).toEqual([
     422,

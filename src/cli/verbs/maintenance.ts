@@ -429,7 +429,7 @@ async function hosts(context: Context): Promise<void> {
   ]);
   context.terminal.out(table(['HOST', 'STATE', 'NODES', 'HELD BY', 'WAITING'], rows));
   for (const { host, warnings } of items)
-    for (const text of warnings) context.terminal.err(`warning: ${host}: ${text}`);
+    for (const text of warnings) context.terminal.err(`warning: ${host}: ${inLine(text)}`);
 }
 
 /** Whose maintenance something is in. */

@@ -5,7 +5,7 @@ import { OPERATION_STATES } from '../../model/index.ts';
 import { type ApiObject, listAll, objectPath } from '../client.ts';
 import { type Context, kindOf, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
-import { asText } from '../output.ts';
+import { asText, inLine } from '../output.ts';
 import { follow } from '../progress.ts';
 import { statusOf } from '../rows.ts';
 import { get } from './get.ts';
@@ -136,7 +136,7 @@ async function show(context: Context, object: ApiObject, line: string, remark: s
   const { terminal, output, quiet } = context;
   const format = structured(context);
   if (format !== null) terminal.out(await asText(object, format));
-  else terminal.out(output === 'name' ? `operations/${object.metadata.name}` : line);
+  else terminal.out(output === 'name' ? `operations/${object.metadata.name}` : inLine(line));
   if (remark !== null && !quiet) terminal.err(remark);
 }
 

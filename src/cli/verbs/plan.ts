@@ -3,7 +3,7 @@ import { formatBytes, formatDuration } from '../../base/units.ts';
 import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
-import { asText } from '../output.ts';
+import { asText, inLine } from '../output.ts';
 import { isDocumentRefusal, type Report, repeatedNames, report, syntaxReports, titleOf } from '../reports.ts';
 
 /** The server's answer to a plan. */
@@ -146,7 +146,7 @@ export function planText(answer: PlanAnswer, quiet = false): string {
       `${String(s.number).padStart(2)}  ${s.verb.padEnd(verb)}  ${s.at.padEnd(targets)}   ${[s.detail, ...votesText(s), s.impact, ...expectedText(s)].join('   ')}`,
     );
   lines.push(...ending(answer));
-  return lines.join('\n');
+  return lines.map(inLine).join('\n');
 }
 
 function ending(answer: PlanAnswer): readonly string[] {

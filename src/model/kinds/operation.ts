@@ -3,6 +3,7 @@ import { DAY, MINUTE } from '../../base/units.ts';
 import {
   type DeepReadonly,
   durationWithin,
+  lineText,
   nameText,
   objectReference,
   someText,
@@ -82,7 +83,8 @@ export const operationSpecSchema = z.discriminatedUnion('type', [
     .strictObject({
       type: z.literal('OverrideWindows').describe(TYPE_TEXT),
       ...target,
-      reason: someText()
+      reason: lineText()
+        .min(1, { error: 'must not be empty' })
         .optional()
         .describe('Why changes may not wait for the maintenance window; only with end it may be left out.'),
       duration: durationWithin(OVERRIDE)
