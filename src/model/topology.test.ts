@@ -63,7 +63,9 @@ test('C6.3 B1.4 broken references of a topology are refused, all of them at once
     'spec.storageGroups[0].vdisks[0].node: there is no node 12',
     'spec.storageGroups[0].vdisks[1].disk: node 1 has no disk 9',
     'spec.storageGroups[0].vdisks[3]: disk 1 of node 3 is given twice, first at spec.storageGroups[0].vdisks[2]',
+    'spec.storageGroups[0].vdisks: has 4 virtual disks, a group of block-4-2 has 8: name those that are missing, or correct the erasure',
     'spec.storageGroups[1].id: storage group 1 is given twice, first at spec.storageGroups[0].id',
+    'spec.storageGroups[1].vdisks: has 0 virtual disks, a group of none has 1: name those that are missing, or correct the erasure',
     'spec.stateStorage.rings[0]: its nodes are of several piles: (none), b',
     'spec.stateStorage.rings[1][0]: there is no node 2',
     'spec.stateStorage.rings[2][0]: node 1 is given twice, first at spec.stateStorage.rings[0][0]',
@@ -74,6 +76,59 @@ test('C6.3 B1.4 broken references of a topology are refused, all of them at once
     'spec.systemTabletNodes[1]: there is no node 7',
     'spec.systemTabletNodes[2]: node 3 is given twice, first at spec.systemTabletNodes[0]',
   ]);
+});
+
+/** One group of nine disks on three nodes, or of fewer. */
+const grouped = (erasure: string, count: number, realms: readonly (number | undefined)[] = []) =>
+  topology({
+    nodes: [1, 2, 3].map((id) => ({ id, host: `y${id}`, disks: [1, 2, 3, 4].map((d) => ({ id: d })) })),
+    storageGroups: [
+      {
+        id: 1,
+        erasure,
+        vdisks: Array.from({ length: count }, (_, i) => ({
+          node: (i % 3) + 1,
+          disk: Math.floor(i / 3) + 1,
+          ...(realms[i] === undefined ? {} : { realm: realms[i] }),
+        })),
+      },
+    ],
+  });
+const DCS = [0, 1, 2, 0, 1, 2, 0, 1, 2];
+
+test('C2.1 C6.3 a group with fewer virtual disks than its erasure takes is refused, one with more is looked at twice', () => {
+  const least = { none: 1, 'block-4-2': 8, 'mirror-3-dc': 9, 'mirror-3of4': 8 };
+  for (const [erasure, size] of Object.entries(least)) {
+    expect(problems(grouped(erasure, size, DCS))).toEqual([]);
+    expect(validate(grouped(erasure, size, DCS)).warnings).toEqual([]);
+    const had = `${size - 1} virtual disk${size === 2 ? '' : 's'}`;
+    expect(problems(grouped(erasure, size - 1, DCS))).toEqual([
+      `spec.storageGroups[0].vdisks: has ${had}, a group of ${erasure} has ${size}: name those that are missing, or correct the erasure`,
+    ]);
+    const more = validate(grouped(erasure, size + 1, DCS));
+    expect([more.problems, more.warnings]).toEqual([
+      [],
+      [
+        {
+          path: 'spec.storageGroups[0].vdisks',
+          message: `has ${size + 1} virtual disks, a group of ${erasure} usually has ${size}: look whether all of them belong to it`,
+        },
+      ],
+    ]);
+  }
+});
+
+test('C2.2 C6.3 mirror-3-dc is taken only with three realms of three: otherwise a data centre could not be told', () => {
+  const tail =
+    'a group of mirror-3-dc has 3 in each of 3 realms: give each virtual disk the realm of its data centre';
+  expect(problems(grouped('mirror-3-dc', 9))).toEqual([
+    `spec.storageGroups[0].vdisks: has 9 in realm 0, ${tail}`,
+  ]);
+  expect(problems(grouped('mirror-3-dc', 9, [1, 1, 1, 1, 2, 2, 2, 3, 3]))).toEqual([
+    `spec.storageGroups[0].vdisks: has 4 in realm 1, 3 in realm 2, 2 in realm 3, ${tail}`,
+  ]);
+  expect(problems(grouped('mirror-3-dc', 9, [7, 7, 7, 1, 1, 1, 4, 4, 4]))).toEqual([]);
+  expect(problems(grouped('block-4-2', 8))).toEqual([]);
 });
 
 test('UPG-02 C6.3 a topology that was accepted with a broken reference can still be changed elsewhere', () => {

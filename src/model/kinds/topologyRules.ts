@@ -36,10 +36,11 @@ export function topologyRules(document: Loose): Found {
   const problems: Problem[] = [];
   const spec = mapAt(document, 'spec');
   const nodes = nodeRules(spec, problems);
-  groupRules(spec, nodes, problems);
+  const warnings: Problem[] = [];
+  groupRules(spec, nodes, { problems, warnings });
   ringRules(spec, nodes, problems);
   tabletRules(spec, nodes, problems);
-  return { problems, warnings: [] };
+  return { problems, warnings };
 }
 
 /** What is known of a node of the document. */
@@ -73,7 +74,8 @@ function nodeRules(spec: Loose, problems: Problem[]): Nodes {
   return nodes;
 }
 
-function groupRules(spec: Loose, nodes: Nodes, problems: Problem[]): void {
+function groupRules(spec: Loose, nodes: Nodes, found: Found): void {
+  const { problems } = found;
   const ids = new Names<number>(problems);
   for (const [g, group] of listAt(spec, 'storageGroups').entries()) {
     const at = `spec.storageGroups[${g}]`;
@@ -91,7 +93,49 @@ function groupRules(spec: Loose, nodes: Nodes, problems: Problem[]): void {
         problems.push({ path: `${path}.disk`, message: `node ${node} has no disk ${disk}` });
       places.add(`${node}/${disk}`, path, `disk ${disk} of node ${node}`);
     }
+    shapeRules(group, `${at}.vdisks`, found);
   }
+}
+
+/**
+ * Virtual disks a group has at least. With fewer, or with data centres that are not told apart, a verdict would count on copies
+ * that are not there. A pool may be set up with more.
+ */
+const SIZES: ReadonlyMap<string, number> = new Map([
+  ['none', 1],
+  ['block-4-2', 8],
+  ['mirror-3-dc', 9],
+  ['mirror-3of4', 8],
+]);
+/** Realms of mirror-3-dc, and virtual disks in each of them at least. */
+const REALMS = 3;
+
+function shapeRules(group: unknown, path: string, { problems, warnings }: Found): void {
+  const erasure = textAt(group, 'erasure') ?? '';
+  const size = SIZES.get(erasure);
+  if (size === undefined || !Array.isArray(mapAt(group)['vdisks'])) return;
+  const vdisks = listAt(group, 'vdisks');
+  const has = `has ${vdisks.length} virtual disk${vdisks.length === 1 ? '' : 's'}, a group of ${erasure}`;
+  if (vdisks.length < size) {
+    const message = `${has} has ${size}: name those that are missing, or correct the erasure`;
+    problems.push({ path, message });
+    return;
+  }
+  if (vdisks.length > size) {
+    const message = `${has} usually has ${size}: look whether all of them belong to it`;
+    warnings.push({ path, message });
+  }
+  if (erasure !== 'mirror-3-dc') return;
+  const realms = new Map<number, number>();
+  for (const vdisk of vdisks) {
+    const realm = numberAt(vdisk, 'realm') ?? 0;
+    realms.set(realm, (realms.get(realm) ?? 0) + 1);
+  }
+  const counts = [...realms].sort(([a], [b]) => a - b);
+  if (counts.length === REALMS && counts.every(([, count]) => count >= REALMS)) return;
+  const told = counts.map(([realm, count]) => `${count} in realm ${realm}`).join(', ');
+  const message = `has ${told}, a group of ${erasure} has ${REALMS} in each of ${REALMS} realms: give each virtual disk the realm of its data centre`;
+  problems.push({ path, message });
 }
 
 function ringRules(spec: Loose, nodes: Nodes, problems: Problem[]): void {
