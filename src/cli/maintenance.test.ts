@@ -489,6 +489,13 @@ test('C6.4 an agent that is away because somebody works on its host is no fault'
   expect(described).not.toContain('start its agent');
 });
 
+test('C1.5 a group larger than what may be in flight is refused with the option', async () => {
+  const args = ['maintenance', 'create', '--host', 'y1', '--host', 'y2', '--together', '--in-flight', '1'];
+  const refused = await cli.belay(args);
+  expect(refused.code).toBe(4);
+  expect(refused.err).toMatch(/--in-flight +is 1, and a group of 2 is granted whole or not at all/);
+});
+
 test('C6.4 S16 who switched new grants off and since when is told, and explain goes on explaining', async () => {
   const { belay } = cli;
   await belay(['maintenance', 'switch', 'off']);
@@ -497,9 +504,16 @@ test('C6.4 S16 who switched new grants off and since when is told, and explain g
   expect((await belay(['maintenance', 'list'])).err).toMatch(off);
   expect((await belay(['maintenance', 'nodes', '--by-host'])).err).toMatch(off);
   const explained = await belay(['maintenance', 'explain', '--hosts', 'y1']);
-  expect([explained.code, explained.out]).toEqual([0, expect.stringContaining('would be granted')]);
+  expect(explained.code).toBe(4);
+  expect(lines(explained.out)[0]).toMatch(
+    /^maintenance is switched off by the admin since \S+Z: nothing new is granted, .*; without that:$/,
+  );
+  expect(explained.out).toContain('would be granted');
+  const json = await belay(['maintenance', 'explain', '--hosts', 'y1', '-o', 'json']);
+  expect([json.code, JSON.parse(json.out).switch]).toMatchObject([4, { disabled: true, by: 'the admin' }]);
   expect((await belay(['maintenance', 'create', '--host', 'y1'])).err).toContain('MaintenanceDisabled');
   await belay(['maintenance', 'switch', 'on']);
+  expect((await belay(['maintenance', 'explain', '--hosts', 'y1'])).code).toBe(0);
   const events = (await belay(['events'])).out;
   expect(events).toMatch(/MaintenanceSwitchedOff .*switched off by the admin/);
   expect(events).toMatch(/MaintenanceSwitchedOn .*switched on by the admin/);

@@ -413,7 +413,7 @@ Exit codes: 0 given back; 1 no such task (any more), or it does not hold that; 2
     .option('--together', 'all of them or none')
     .addHelpText(
       'after',
-      '\nExit codes: 0 all would be granted; 2 usage; 4 something would wait, or is refused.',
+      '\nExit codes: 0 all would be granted; 2 usage; 4 something would wait, new grants are switched off, or it is refused.',
     );
   verb(
     parent,

@@ -3,7 +3,7 @@
  * desk is which status. YDB's gRPC service, REST and the command line all go through here.
  */
 import { type Millis, SECOND } from '../base/units.ts';
-import { LOCK_DURATION } from '../model/index.ts';
+import { inFlightProblem, LOCK_DURATION } from '../model/index.ts';
 import { HOLD, isHold } from './admit.ts';
 import { type Answer, priorityProblem } from './answers.ts';
 import { BETTER, type Compat, ORIGINAL } from './compat.ts';
@@ -151,7 +151,7 @@ function problemOf(desk: Desk, spec: TaskSpec, options: TaskOptions): readonly [
     return ['BAD_REQUEST', `task_uid is longer than ${MAX_UID_LENGTH} characters`];
   if (spec.description.length > MAX_DESCRIPTION_LENGTH)
     return ['BAD_REQUEST', `description is longer than ${MAX_DESCRIPTION_LENGTH} characters`];
-  return groupsProblem(spec, options) ?? actionsProblem(desk, spec, options);
+  return groupsProblem(spec, options) ?? capProblem(spec, options) ?? actionsProblem(desk, spec, options);
 }
 
 function groupsProblem(spec: TaskSpec, options: TaskOptions): readonly [TaskStatus, string] | null {
@@ -168,6 +168,17 @@ function groupsProblem(spec: TaskSpec, options: TaskOptions): readonly [TaskStat
     return ['UNSUPPORTED', 'Composite action groups are switched off here'];
   const count = groups.reduce((sum, group) => sum + group.length, 0);
   return count > MAX_ACTIONS ? ['BAD_REQUEST', `a task has at most ${MAX_ACTIONS} actions`] : null;
+}
+
+/** More than may be held at a time is never granted together. The original does not look at it for a group. */
+function capProblem(
+  { groups, maxInFlight }: TaskSpec,
+  { compat = BETTER }: TaskOptions,
+): readonly [TaskStatus, string] | null {
+  if (compat.hopelessStaysPending) return null;
+  const sizes = groups.map((group) => group.length);
+  const problem = inFlightProblem(maxInFlight, sizes);
+  return problem === null ? null : ['BAD_REQUEST', `the most actions in flight ${problem}`];
 }
 
 function actionsProblem(

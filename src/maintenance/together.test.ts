@@ -120,3 +120,18 @@ test('C1.1 C1.2 a group that can never be had is told so at once, also where som
 test('C5.5 C1.2 compat: a group that is more than the limit waits', () => {
   expect([asked(limited(13), ['h0', 'h1'], 'strong', ORIGINAL)]).toEqual([['SUCCESS']]);
 });
+
+test('C1.1 C1.5 a group larger than what may be in flight is refused at once; the original does not look at it', () => {
+  const asked = (maxInFlight: number, compat: Compat = BETTER) => {
+    const desk = new Desk(new Fleet(limited(100)), undefined, { compat });
+    return createTask(desk, { ...together(['h0', 'h1'], 'force'), maxInFlight }, 0, { compat });
+  };
+  expect([asked(1).status, asked(1).issues]).toEqual([
+    'BAD_REQUEST',
+    [
+      'the most actions in flight is 1, and a group of 2 is granted whole or not at all: make it at least 2, leave it out, or ask for them one by one',
+    ],
+  ]);
+  for (const reply of [asked(2), asked(0), asked(1, ORIGINAL)])
+    expect(reply.groups.flat().map((view) => view.status)).toEqual(['PERFORMED', 'PERFORMED']);
+});

@@ -310,6 +310,29 @@ test('C1.2 C6.3 a refusal names the topology whose group, ring and nodes stand i
   );
 });
 
+test('C1.1 C1.5 a group larger than what may be in flight is refused with its field, asked for or written down', async () => {
+  await put();
+  const message =
+    'is 1, and a group of 2 is granted whole or not at all: make it at least 2, leave it out, or ask for them one by one';
+  const body = { hosts: ['y1', 'y2'], together: true, mode: 'weak', maxInFlight: 1 };
+  const refused = await api.call('POST', TASKS, { body });
+  expect([refused.status, refused.body.code]).toEqual([422, 'Invalid']);
+  expect(refused.body.errors).toEqual([{ path: 'maxInFlight', message }]);
+  const document = {
+    apiVersion: 'belay.dev/v1',
+    kind: 'MaintenanceTask',
+    metadata: { name: 'both' },
+    spec: {
+      mode: 'weak',
+      maxInFlight: 1,
+      groups: [{ actions: ['y1', 'y2'].map((host) => ({ scope: { host } })) }],
+    },
+  };
+  const applied = await api.call('POST', '/api/v1/apply', { body: document });
+  expect(applied.body.errors).toEqual([{ path: 'spec.maxInFlight', message }]);
+  expect((await api.call('POST', TASKS, { body: { ...body, maxInFlight: 2 } })).status).toBe(201);
+});
+
 test('C1.2 what waits for its turn in its own task says so', async () => {
   await put();
   const body = { nodes: ['1', '2'], topology: 'ydb', mode: 'weak', maxInFlight: 1 };

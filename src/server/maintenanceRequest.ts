@@ -2,7 +2,7 @@
 import type { Authority, NodeView } from '../authority/index.ts';
 import { BelayError, type Problem } from '../base/error.ts';
 import { BETTER, ORIGINAL, type TaskSpec, taskSpecOf } from '../maintenance/index.ts';
-import type { MaintenanceTask, Warning } from '../model/index.ts';
+import { inFlightProblem, type MaintenanceTask, type Warning } from '../model/index.ts';
 import type { Identity } from './deps.ts';
 import type { TaskRequest } from './maintenanceWords.ts';
 
@@ -19,12 +19,19 @@ export async function refuseUnfit(
   const problems = [
     ...ownerProblems(spec.owner, by, 'owner'),
     ...(topology === undefined ? [] : topologyProblems(topology, places, nodes)),
+    ...(request.compat === true ? [] : capProblems(spec)),
     // The original lets such an action wait for its own task.
     ...(request.compat === true ? [] : twice(places, nodes)),
   ];
   if (problems.length === 0) return;
   const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}`;
   throw new BelayError('Invalid', `the task has ${count}`, { retry: 'never', problems });
+}
+
+function capProblems({ maxInFlight, groups }: TaskSpec): readonly Problem[] {
+  const sizes = groups.map((group) => group.length);
+  const message = inFlightProblem(maxInFlight, sizes);
+  return message === null ? [] : [{ path: 'maxInFlight', message }];
 }
 
 /** A host or a node, and where the request names it. */

@@ -53,6 +53,13 @@ export const maintenanceRoutes = (deps: ApiDeps): readonly Route[] => [
 /** Who calls, for the record. */
 const nameOf = (call: Call): string => call.identity?.name ?? '';
 
+/** Whether new grants are switched off, and who switched last. */
+async function switchJson(maintenance: Authority) {
+  const { disabled, switched } = await maintenance.switchState();
+  const since = switched === undefined ? null : new Date(switched.at).toISOString();
+  return { disabled, since, by: switched?.by ?? null };
+}
+
 function taskRoutes(deps: ApiDeps): readonly Route[] {
   const make = async (call: Call, dryRun: boolean): Promise<Json> => {
     const request = call.body as TaskRequest;
@@ -83,8 +90,10 @@ function taskRoutes(deps: ApiDeps): readonly Route[] {
       summary: 'What a task would be given now, and what stands in the way of the rest; nothing changes',
       role: 'viewer',
       body: body(TASK),
-      answers: { 200: { description: 'The task as it would be' } },
-      handle: (call) => make(call, true),
+      answers: {
+        200: { description: 'The task as it would be, and whether new grants are switched off (`switch`)' },
+      },
+      handle: async (call) => ({ ...(await make(call, true)), switch: await switchJson(deps.maintenance) }),
     },
     {
       method: 'GET',
@@ -312,11 +321,7 @@ function lookRoutes(deps: ApiDeps): readonly Route[] {
       id: 'readMaintenanceSwitch',
       summary: 'Whether new grants are switched off, since when and by whom',
       answers: { 200: { description: 'As it is' } },
-      handle: async () => {
-        const { disabled, switched } = await deps.maintenance.switchState();
-        const since = switched === undefined ? null : new Date(switched.at).toISOString();
-        return { disabled, since, by: switched?.by ?? null };
-      },
+      handle: () => switchJson(deps.maintenance),
     },
     {
       ...base,

@@ -46,6 +46,13 @@ export interface TaskRow {
   readonly stale: boolean;
   readonly retryAfter: string | null;
   readonly groups: readonly (readonly ActionRow[])[];
+  /** With an explanation: whether it would be granted at all now. */
+  readonly switch?: SwitchRow;
+}
+interface SwitchRow {
+  readonly disabled: boolean;
+  readonly since?: string | null;
+  readonly by?: string | null;
 }
 export interface HolderRow {
   readonly task: string;
@@ -146,6 +153,7 @@ const OPTION_OF: readonly (readonly [RegExp, string])[] = [
   [/^(groups\.\d+\.actions\.\d+\.)?duration$/, '--duration'],
   [/^hosts([.[]\d+\]?)?$/, '--host'],
   [/^nodes([.[]\d+\]?)?$/, '--node'],
+  [/^maxInFlight$/, '--in-flight'],
   [/^(topology|priority|reason|name|mode)$/, '--$1'],
 ];
 
@@ -196,13 +204,20 @@ function leave(context: Context, task: TaskRow): never {
   throw new Exit(EXIT.interrupted);
 }
 
-/** `explain`: what would be granted and what stands in the way; nothing changes. Ends with 4 when something would wait. */
+/**
+ * `explain`: what would be granted and what stands in the way; nothing changes. Ends with 4 when something would wait, or
+ * new grants are switched off.
+ */
 export async function explain(context: Context, wanted: Wanted): Promise<void> {
   const task = await ask(context, '/api/v1/maintenance/explain', wanted);
+  const off = task.switch?.disabled === true ? offText(task.switch) : null;
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText(task, format));
-  else context.terminal.out(actionLines(task, true, context.now()).map(inLine).join('\n'));
-  if (waiting(task).length > 0) throw new Exit(EXIT.refused);
+  else {
+    const otherwise = off === null ? [] : [`maintenance is ${off}; without that:`];
+    context.terminal.out([...otherwise, ...actionLines(task, true, context.now())].map(inLine).join('\n'));
+  }
+  if (waiting(task).length > 0 || off !== null) throw new Exit(EXIT.refused);
 }
 
 /** `list`: tasks, with `all` also what the control plane itself holds and waits for. */
@@ -386,12 +401,11 @@ async function nodesOf(context: Context, cluster: string | undefined): Promise<r
 /** That new grants are switched off, since when and by whom; null: they are not. */
 export async function switchedOff(context: Context): Promise<string | null> {
   const path = '/api/v1/maintenance/switch';
-  const { disabled, since, by } = await context.client.get<{
-    disabled: boolean;
-    since?: string | null;
-    by?: string | null;
-  }>(path);
-  if (!disabled) return null;
+  const state = await context.client.get<SwitchRow>(path);
+  return state.disabled ? offText(state) : null;
+}
+
+function offText({ since, by }: SwitchRow): string {
   const who = by ? ` by ${by}` : '';
   return `switched off${who}${since ? ` since ${since}` : ''}: nothing new is granted, neither to people nor to our own restarts`;
 }

@@ -131,6 +131,13 @@ const taskStatus = z.strictObject({
 export const maintenanceTaskSchema = envelope('MaintenanceTask', taskSpec, taskStatus);
 export type MaintenanceTask = DeepReadonly<z.output<typeof maintenanceTaskSchema>>;
 
+/** What is wrong with groups larger than the most that may be held at a time (0: no limit); null: nothing is. */
+export function inFlightProblem(maxInFlight: number, sizes: readonly number[]): string | null {
+  const largest = sizes.reduce((a, b) => Math.max(a, b), 0);
+  if (maxInFlight === 0 || largest <= Math.max(1, maxInFlight)) return null;
+  return `is ${maxInFlight}, and a group of ${largest} is granted whole or not at all: make it at least ${largest}, leave it out, or ask for them one by one`;
+}
+
 const topologyNode = z.strictObject({
   id: wholeNumber(1, 4_294_967_295).describe('Number of the node.'),
   host: someText().describe('Machine it runs on.'),

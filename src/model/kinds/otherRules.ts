@@ -1,14 +1,21 @@
 import { equalValues } from '../../base/equal.ts';
 import type { Problem } from '../../base/error.ts';
 import { isLoopback } from '../network.ts';
-import { isMap, type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
+import { booleanAt, isMap, type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
+import { inFlightProblem } from './maintenance.ts';
 
 type Found = { problems: Problem[]; warnings: Problem[] };
 
 /** Rules about several fields of a MaintenanceTask. */
 export function taskRules(document: Loose): Found {
   const found: Found = { problems: [], warnings: [] };
-  for (const [g, group] of listAt(document, 'spec', 'groups').entries()) {
+  const groups = listAt(document, 'spec', 'groups');
+  const sizes = groups.map((group) => listAt(group, 'actions').length);
+  const cap = inFlightProblem(numberAt(document, 'spec', 'maxInFlight') ?? 0, sizes);
+  // The original does not look at it for a group.
+  if (cap !== null && booleanAt(document, 'spec', 'compat') !== true)
+    found.problems.push({ path: 'spec.maxInFlight', message: cap });
+  for (const [g, group] of groups.entries()) {
     for (const [a, action] of listAt(group, 'actions').entries()) {
       const scope = mapAt(action, 'scope');
       const path = `spec.groups[${g}].actions[${a}].scope`;
