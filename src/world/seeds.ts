@@ -291,4 +291,10 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed:
       'a shard was registered while a replaced member with an older binary still heard of its new version',
   },
+  {
+    seed: 21_700,
+    kind: 'replicaSets',
+    showed:
+      'one that was being stopped got a newer configuration after a person had taken another one’s vote',
+  },
 ];

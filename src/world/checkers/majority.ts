@@ -53,6 +53,8 @@ export const majority: Checker = (stage) => {
     };
     const target = state.members.find(({ name }) => name === step.member);
     const address = `${target?.address}:${target?.port}`;
+    // It is being stopped already: a newer goal for it takes nobody else down.
+    if (world.listening.get(address)?.stopping === true) return null;
     // One that was down takes nobody along; that it has come back this moment could not be known.
     const back = world.timeline.now - (changedAt.get(address) ?? 0) < BACK_AFTER;
     const byHand = world.timeline.now - stage.storm.votesChangedAt < BACK_AFTER;
