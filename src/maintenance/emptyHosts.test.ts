@@ -5,6 +5,7 @@ import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec } from './fleetSpec.ts';
 import { createTask, dropTask, refreshTask, type TaskSpec } from './tasks.ts';
+import { memberNode } from './testing/members.ts';
 import { taskOf } from './testing/tasks.ts';
 import type { Action } from './types.ts';
 
@@ -25,16 +26,7 @@ const empty = (): Desk => new Desk(new Fleet({ nodes: [], hosts: ['h1', 'h2'] })
 /** A set of three, its first member on h2. */
 const placed: FleetSpec = {
   hosts: ['h1', 'h2', 'h3', 'h4'],
-  nodes: ['h2', 'h3', 'h4'].map((host, i) => ({
-    key: `default/a-${i}`,
-    name: `a-${i}`,
-    host,
-    kind: 'member',
-    state: 'up',
-    startedAt: null,
-    disks: [],
-    cluster: 'default/a',
-  })),
+  nodes: ['h2', 'h3', 'h4'].map((host, i) => memberNode(host, i)),
   replicaSets: [
     {
       key: 'default/a',

@@ -8,6 +8,7 @@ import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
 import { MEMBER_SETTLE } from './limits.ts';
 import { forceHelps } from './reasons.ts';
 import { completeActions, createTask, currentTask, refreshTask, type TaskSpec } from './tasks.ts';
+import { memberNode } from './testing/members.ts';
 import { taskOf } from './testing/tasks.ts';
 import type { Action } from './types.ts';
 
@@ -15,19 +16,7 @@ const MINUTE = 60_000;
 const HOSTS = ['h0', 'h1', 'h2'];
 
 function set(more: Partial<NodeSpec> = {}): FleetSpec {
-  const nodes = HOSTS.map(
-    (host, i): NodeSpec => ({
-      key: `default/a-${i}`,
-      name: `a-${i}`,
-      host,
-      kind: 'member',
-      state: 'up',
-      startedAt: null,
-      disks: [],
-      cluster: 'default/a',
-      ...(i === 0 ? more : {}),
-    }),
-  );
+  const nodes = HOSTS.map((host, i) => memberNode(host, i, i === 0 ? more : {}));
   const members = nodes.map((n) => ({ node: n.key, votes: 1 as const, priority: 1, data: true }));
   const about = { role: 'replicaSet' as const, writeConcern: 'majority' as const, interruption: false };
   return { nodes, replicaSets: [{ key: 'default/a', members, ...about }] };
