@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { chunkOf, routeOf, takes } from './chunks.ts';
+import { chunkOf, routeOf, shardsOf, takes } from './chunks.ts';
 import { type Change, DataFolder } from './data.ts';
 
 const op = (i: number) => ({ t: 1, s: 1, i });
@@ -14,6 +14,11 @@ test('a chunk is where a majority of the config servers knows it to be, at first
   const shard = (name: string): Change => ({ kind: 'shard', name, host: name });
   const moved: Change = { kind: 'chunk', chunk: 2, shard: 's1', version: 1 };
   const config = folder(shard('s0'), shard('s1'), moved);
+  expect([null, op(1), op(2)].map((upTo) => [...shardsOf(config, upTo).keys()])).toEqual([
+    [],
+    ['s0'],
+    ['s0', 's1'],
+  ]);
   expect(routeOf(config, 2, null)).toBeNull();
   expect(routeOf(config, 2, op(2))).toEqual({ shard: 's0', version: 0 });
   expect(routeOf(config, 2, op(3))).toMatchObject({ shard: 's1', version: 1 });

@@ -28,6 +28,14 @@ export function routeOf({ placements }: DataFolder, chunk: number, upTo: OpTime 
   return found;
 }
 
+/** The shards that config servers wrote down until then, with their addresses. */
+export const shardsOf = ({ placements }: DataFolder, upTo: OpTime | null): ReadonlyMap<string, string> =>
+  new Map(
+    placements.flatMap(({ op, change }) =>
+      change.kind === 'shard' && reached(upTo, op) ? [[change.name, change.host] as const] : [],
+    ),
+  );
+
 /** What a shard knows of one of its chunks. */
 export interface Held {
   readonly version: number;

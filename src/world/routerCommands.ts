@@ -9,6 +9,7 @@ import type {
   RouterFacts,
 } from '../clusters/index.ts';
 import { majorOf } from '../model/index.ts';
+import { shardsOf } from './chunks.ts';
 import {
   byServer,
   type CommandContext,
@@ -91,9 +92,9 @@ function addShard(context: RouterContext, config: Mongod, shard: string, end: Do
   const [name = '', seeds = ''] = shard.split('/');
   const until = timeline.now + SELECT;
   const tryOnce = (): void => {
-    const known = config.data.shards.has(name);
-    if (known) end(done({ already: true }));
+    if (shardsOf(config.data, config.machine.committed.op).has(name)) end(done({ already: true }));
     else if (!config.writable) end(refused(10107, 'NotWritablePrimary', 'not primary'));
+    else if (config.data.shards.has(name)) confirm(context, config, end);
     else {
       const primary = primaryAmong(setBehind(listening, seeds.split(','), (m) => config.canUse(m)));
       if (primary !== null) register(context, config, { name, host: shard, primary }, end);
@@ -103,6 +104,12 @@ function addShard(context: RouterContext, config: Mongod, shard: string, end: Do
   };
   tryOnce();
 }
+
+/** It is written down already: what is left is that a majority has it. */
+const confirm = ({ timeline }: RouterContext, config: Mongod, end: Done): void =>
+  config.write({ kind: 'noop' }, timeline.now + WRITE_LIMIT, (answer) =>
+    written(answer, () => end(done({ already: true })), end),
+  );
 
 /** The shard takes the cluster's compatibility version, then the config servers write it down. */
 function register(
@@ -235,8 +242,10 @@ export function readRouter(router: Router, snapshot: MemberSnapshot): Reachable 
 
 const UNREACHED: RouterFacts = { configReachable: false, shards: null, balancer: null, balancing: false };
 
-function told({ data, moving }: Mongod): RouterFacts {
-  const shards = [...data.shards].map(([name, host]) => ({ name, host, draining: false }));
+/** `listShards` is read with majority: what may be rolled back with one config server is not told. */
+function told({ data, machine, moving }: Mongod): RouterFacts {
+  const listed = shardsOf(data, machine.committed.op);
+  const shards = [...listed].map(([name, host]) => ({ name, host, draining: false }));
   return {
     configReachable: true,
     shards: shards.sort((a, b) => a.name.localeCompare(b.name)),

@@ -297,4 +297,9 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     showed:
       'one that was being stopped got a newer configuration after a person had taken another one’s vote',
   },
+  {
+    seed: 660_419,
+    kind: 'sharded',
+    showed: 'a router listed a shard that only one config server had, and that was rolled back with it',
+  },
 ];
