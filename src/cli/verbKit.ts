@@ -20,6 +20,17 @@ export function parseTimeout(text: string): number {
   return millis;
 }
 
+export function parseCount(text: string): number {
+  if (/^[1-9]\d{0,3}$/.test(text) && Number(text) <= 1000) return Number(text);
+  throw new InvalidArgumentError('Write a whole number from 1 to 1000.');
+}
+
+/** How urgent something is beside other maintenance. */
+export function parsePriority(value: string): number {
+  if (/^-?\d{1,3}$/.test(value) && Math.abs(Number(value)) <= 100) return Number(value);
+  throw new InvalidArgumentError('Write a whole number from -100 (most urgent) to 100.');
+}
+
 /** An option that takes a duration, with a default that help shows as people write it. */
 export const timeOption = (flags: string, description: string, byDefault: string): Option =>
   new Option(flags, description).argParser(parseTimeout).default(parseTimeout(byDefault), byDefault);
