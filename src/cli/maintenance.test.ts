@@ -258,7 +258,7 @@ test('C6.1 run takes host after host, runs the command for each and leaves nothi
   expect((await cli.belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
 });
 
-test('C6.1 run stops at a command that fails, says which, and gives the rest back', async () => {
+test('C6.1 run stops at a command that fails, names it and what it never began, and gives the rest back', async () => {
   const script = cli.file('work.sh', 'test "$1" != y2 || exit 3\n');
   const ran = await cli.belay([
     'maintenance',
@@ -272,7 +272,7 @@ test('C6.1 run stops at a command that fails, says which, and gives the rest bac
     script,
     '{host}',
   ]);
-  expect([ran.code, ran.out]).toEqual([1, '1 of 3 done, failed: y2 (exit 3)\n']);
+  expect([ran.code, ran.out]).toEqual([1, '1 of 3 done, failed: y2 (exit 3); not begun: y3\n']);
   expect((await cli.belay(['maintenance', 'list'])).out).toBe('There are no maintenance tasks\n');
   const on = await cli.belay([
     'maintenance',

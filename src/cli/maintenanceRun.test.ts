@@ -175,7 +175,7 @@ test('C6.1 S13 after Ctrl-C run waits for the command, says so, keeps the host l
   );
   expect(seen.join()).toMatch(/^roll: y1 performed/);
   expect([ran.code, ran.out]).toEqual([130, '']);
-  expect(ran.err).toContain('interrupted: 1 of 2 done\n');
+  expect(ran.err).toContain('interrupted: 1 of 2 done; not begun: y2\n');
   expect(ran.err).not.toContain('started y2');
   expect(await tasks()).toEqual([]);
 });
@@ -215,9 +215,24 @@ test('C6.1 S13 a host that does not come back is a failure, and the next is not 
       }),
     },
   );
-  expect([ran.code, ran.out]).toEqual([1, '0 of 2 done, failed: y1 (not up again: node 1 of ydb)\n']);
+  expect([ran.code, ran.out]).toEqual([
+    1,
+    '0 of 2 done, failed: y1 (not up again: node 1 of ydb); not begun: y2\n',
+  ]);
   expect(ran.err).toContain('y1: node 1 of ydb not up again 2 min after the command\n');
   expect(ran.err).not.toContain('started y2');
+});
+
+test('C6.1 run whose task somebody drops names what it never began, and does not count as done', async () => {
+  const { command, release } = held();
+  const ran = await roll(['--hosts', 'y1,y2'], command, {
+    sleep: playedTime(),
+    onText: (text) => {
+      if (text.includes('started y1')) void cli.belay(['maintenance', 'drop', 'roll']).then(release);
+    },
+  });
+  expect([ran.code, ran.out]).toEqual([1, '1 of 2 done; not begun: y2\n']);
+  expect(ran.err).toContain('task roll is not there any more: nothing more is begun\n');
 });
 
 test('C6.1 {host} and {node} are the machine and the node that was taken; {node} is refused where hosts are', async () => {

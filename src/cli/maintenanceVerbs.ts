@@ -211,6 +211,6 @@ function runVerb(parent: Command, verb: MakeVerb): void {
   ).addHelpText(
     'after',
     `
-Exit codes: 0 done on all; 1 it failed on some, which are named; 2 usage; 4 refused; 130 interrupted.`,
+Exit codes: 0 done on all; 1 it failed on some, which are named as those never begun are; 2 usage; 4 refused; 130 interrupted.`,
   );
 }

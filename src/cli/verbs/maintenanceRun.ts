@@ -36,7 +36,7 @@ export interface RunOptions {
 /** Longest sleep before a look at the clock: one that was set on, or a machine that slept, is noticed in time. */
 const LOOK_AT_CLOCK: Millis = 30 * SECOND;
 
-/** See the head of this file. Ends with 1 when a command failed, with 130 after Ctrl-C. */
+/** See the head of this file. Ends with 1 when a command failed or something was never begun, with 130 after Ctrl-C. */
 export async function run(context: Context, asked: Wanted, options: RunOptions): Promise<void> {
   checkCommand(options.command, options.allHosts || asked.hosts.length > 0);
   const hosts = options.allHosts ? (await hostsOf(context)).map((h) => h.host) : asked.hosts;
@@ -47,15 +47,16 @@ export async function run(context: Context, asked: Wanted, options: RunOptions):
   } finally {
     await roll.end();
   }
-  const { done, failed, total } = roll;
+  const { done, failed, total, left } = roll;
+  // Named one and all: who goes on later asks for just these.
+  const rest = left.length === 0 ? '' : `; not begun: ${left.join(', ')}`;
   if (context.io.interrupted().aborted) {
-    context.terminal.err(`interrupted: ${done} of ${total} done`);
+    context.terminal.err(`interrupted: ${done} of ${total} done${rest}`);
     throw new Exit(EXIT.interrupted);
   }
-  context.terminal.out(
-    `${done} of ${total} done${failed.length === 0 ? '' : `, failed: ${failed.join(', ')}`}`,
-  );
-  if (failed.length > 0) throw new Exit(EXIT.failed);
+  const bad = failed.length === 0 ? '' : `, failed: ${failed.join(', ')}`;
+  context.terminal.out(`${done} of ${total} done${bad}${rest}`);
+  if (failed.length + left.length > 0) throw new Exit(EXIT.failed);
 }
 
 const hostsOf = async (context: Context): Promise<readonly HostRow[]> =>
@@ -91,6 +92,8 @@ class Roll {
   readonly #jobs = new Map<string, Job>();
   /** Ids of everything that was begun, over or not. */
   readonly #begun = new Set<string>();
+  /** Names of what no command was started for. */
+  readonly #left: Set<string>;
   readonly #running = new Set<Promise<void>>();
   readonly #paint: (lines: readonly string[]) => void;
   /** What ended a piece of work that is no failure of its command. */
@@ -106,11 +109,17 @@ class Roll {
     this.#task = task;
     this.#name = task.name;
     this.total = task.groups.flat().length;
+    this.#left = new Set(task.groups.flat().map(nameOf));
     this.#paint = context.quiet ? () => {} : makePainter(context.terminal);
     this.#stop = context.io.interrupted();
     this.#quit = context.io.insisted();
     this.#patience = new Patience(context);
     this.#stop.addEventListener('abort', () => this.#sayStopping());
+  }
+
+  /** What no command was started for, in the order it was asked for. */
+  get left(): readonly string[] {
+    return [...this.#left];
   }
 
   /** Until nothing is left of the task, a command has failed, or Ctrl-C. */
@@ -125,6 +134,8 @@ class Roll {
       await this.#again();
     }
     this.#show();
+    if (this.#task === null && this.#left.size > 0)
+      this.#context.terminal.err(`task ${this.#name} is not there any more: nothing more is begun`);
   }
 
   /** Everything that was granted and has not begun yet. */
@@ -163,6 +174,7 @@ class Roll {
     const kept = this.#keep(job, AbortSignal.any([over.signal, this.#quit]));
     try {
       job.command = start(this.#context, this.#options.command, job.name, place);
+      this.#left.delete(job.name);
       const end = await job.command.ended;
       job.command = null;
       await this.#judge(job, place, end);
