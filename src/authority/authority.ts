@@ -57,7 +57,7 @@ import {
 } from './ledger.ts';
 import { ADOPT_DELAY, ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
 import type { FleetSource } from './ports.ts';
-import { type HostView, hostViews, type NodeView, nodeViews } from './views.ts';
+import { type HostView, hostViews, type NodeView, nodeViews, topologyHolders } from './views.ts';
 
 export interface AuthorityOptions {
   readonly store: Store;
@@ -334,6 +334,14 @@ export class Authority {
     return this.#transact((desk, now) => {
       desk.expire(now);
       return hostViews(desk, [...this.#live.nodes()], now);
+    });
+  }
+
+  /** Who holds something of this topology, each permission once. */
+  topologyHolders(topology: string): Promise<readonly Holder[]> {
+    return this.#transact((desk, now) => {
+      desk.expire(now);
+      return topologyHolders(desk, topology);
     });
   }
 

@@ -1,6 +1,6 @@
 /** Nodes and hosts as people look at them: state, holder, deadline, who waits, and what to be careful about (C6.4). */
 import { DAY, formatDuration, type Millis } from '../base/units.ts';
-import { type Desk, type Entry, entryName, type NodeSpec, resolve } from '../maintenance/index.ts';
+import { type Desk, type Entry, entryName, itemsOf, type NodeSpec, resolve } from '../maintenance/index.ts';
 
 /** A task that has waited or been held for so long is probably forgotten. */
 const STALE: Millis = DAY;
@@ -60,6 +60,21 @@ function holdersOf(desk: Desk, item: Parameters<Desk['fleet']['refs']>[0]): read
     const { owner, id, deadline } = ref.permission;
     return [{ task: ref.task, owner, permission: id, until: deadline }];
   });
+}
+
+/** Who holds something of a topology: nodes or disks, each permission once. */
+export function topologyHolders(desk: Desk, topology: string): readonly Holder[] {
+  const { fleet } = desk;
+  return [...desk.entries()].flatMap((entry) =>
+    entry.held.flatMap(({ id, owner, action, deadline }): readonly Holder[] => {
+      const isHeld = itemsOf(fleet, resolve(fleet, action)).some(
+        // A disk's node is among them, as its device.
+        ({ kind, index }) =>
+          (kind === 'node' || kind === 'device') && fleet.nodes[index]?.cluster === topology,
+      );
+      return isHeld ? [{ task: entryName(entry), owner, permission: id, until: deadline }] : [];
+    }),
+  );
 }
 
 export function hostViews(desk: Desk, nodes: readonly NodeSpec[], now: Millis): readonly HostView[] {

@@ -34,7 +34,7 @@ export { entryName } from './locks.ts';
 export * from './managed.ts';
 export { askByOf } from './patience.ts';
 export { forceHelps } from './reasons.ts';
-export { resolve } from './resolve.ts';
+export { itemsOf, resolve } from './resolve.ts';
 export * from './tasks.ts';
 export * from './topology.ts';
 export { topologyStatus } from './topologyConditions.ts';

@@ -7,6 +7,7 @@ import { KEPT_ANNOTATION } from '../provider/names.ts';
 import { type Admitted, admit, invalid, keyOf, withNamespace } from './admission.ts';
 import type { ApiDeps, Identity } from './deps.ts';
 import { diskWarnings } from './disks.ts';
+import { refuseInUse } from './inUse.ts';
 import { hopelessWarnings, ownerProblems } from './maintenanceRequest.ts';
 import { refuseNameClash, shardNamesTaken } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
@@ -298,7 +299,7 @@ export async function deleteObject(
     if (options.ifMatch !== undefined)
       checkIfMatch(`${key.kind} ${key.namespace}/${key.name}`, object, options.ifMatch);
     const change = options.keepVolumes ? suspension(object) : await deletionOf(deps, object);
-    if (key.kind === 'Host') refuseHostInUse(deps, key.name);
+    await refuseInUse(deps, key);
     if (await droppedTask(deps, object, options.by)) return null;
     return replaced(deps, object, change);
   });
@@ -353,14 +354,4 @@ function suspension(object: StoredObject) {
     });
   const spec = { ...(object.spec as Readonly<Record<string, unknown>>), suspend: true };
   return { spec, annotations: { ...object.metadata.annotations, [KEPT_ANNOTATION]: 'true' } };
-}
-
-/** Deleting a host locks its agent out; that must not happen under members nobody could reach any more. */
-function refuseHostInUse(deps: ApiDeps, host: string): void {
-  const members = deps.membersOn(host);
-  if (members.length === 0) return;
-  throw new BelayError('Refused', `host ${host} carries ${members.length} members: ${members.join(', ')}`, {
-    retry: 'never',
-    fix: 'move them first (belay move NAME MEMBER); spec.unschedulable: true keeps new members away meanwhile',
-  });
 }
