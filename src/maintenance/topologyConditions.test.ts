@@ -105,3 +105,16 @@ test('A7.4 C6.4 a topology whose nodes or disks are not well is Degraded and not
     'DisksFaulty',
   ]);
 });
+
+test('A7.4 C6.3 a topology without nodes waits for them and is not Ready', () => {
+  const empty = { ...spec, nodes: [] } as typeof spec;
+  const is = topologyStatus(
+    { name: 'y', generation: 1, createdAt: iso(0), spec: empty, status: null },
+    60_000,
+  );
+  expect([is.phase, is.message]).toEqual([
+    'Pending',
+    'it has no nodes: nothing of it can be locked or protected until spec.nodes lists them',
+  ]);
+  expect(is.conditions.at(-1)).toMatchObject({ type: 'Ready', status: 'False', reason: 'NoNodes' });
+});

@@ -25,10 +25,15 @@ export function topologyStatus(document: Document, now: Millis): NonNullable<Top
     warnings: [],
     ...status,
     observedGeneration: generation,
-    phase: ready.status === 'False' ? 'Degraded' : 'Ready',
+    phase: phaseOf(ready),
     message: told.message,
     conditions: conditions.map((draft) => ({ ...draft, observedGeneration: generation })),
   };
+}
+
+function phaseOf({ status, reason }: Draft): 'Ready' | 'Pending' | 'Degraded' {
+  if (status === 'True') return 'Ready';
+  return reason === 'NoNodes' ? 'Pending' : 'Degraded';
 }
 
 const accepted = ({ spec, createdAt }: Document): Draft => ({
@@ -95,6 +100,10 @@ function readiness({ name, spec, status, createdAt }: Document, now: Millis, sta
   ] as const;
   const wrong = parts.filter(([, , names]) => names.length > 0);
   const type = 'Ready';
+  if (nodes.length === 0) {
+    const message = 'it has no nodes: nothing of it can be locked or protected until spec.nodes lists them';
+    return { type, status: 'False', reason: 'NoNodes', message, lastTransitionTime: createdAt };
+  }
   const lastTransitionTime =
     stale.status === 'True' ? stale.lastTransitionTime : (status?.health?.observedAt ?? createdAt);
   const [first] = wrong;
