@@ -68,3 +68,7 @@ export const ORIGINAL: Compat = {
   completeIgnoresTask: true,
   capUnexplained: true,
 };
+
+/** How an entry is judged: as its client wants it, else as the installation does. */
+export const compatOf = ({ compat }: { readonly compat?: boolean }, installation: Compat): Compat =>
+  compat === true ? ORIGINAL : installation;

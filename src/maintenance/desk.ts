@@ -1,43 +1,30 @@
 /**
- * The desk where requests are made: who holds what, who waits for what, and the one place that grants (S13). It decides over
- * a fleet's counters, tells what changed, and can be written down and opened again at any moment without a verdict changing.
+ * The desk where requests are made: who holds what, who waits for what, and the one place that grants (S13). What may be
+ * granted is judged elsewhere. The desk tells what changed, and can be written down and opened again at any moment without a
+ * verdict changing.
  */
 import type { Millis } from '../base/units.ts';
 import {
   type Answer,
   disabledRefusal,
-  inOrder,
   priorityProblem,
   type RequestInput,
   refused,
   slug,
 } from './answers.ts';
-import { checkAction, UndoLog } from './check.ts';
-import { BETTER, type Compat, ORIGINAL } from './compat.ts';
+import { BETTER, type Compat, compatOf } from './compat.ts';
 import { Evictions } from './evictions.ts';
 import type { Fleet } from './fleet.ts';
-import { type HandOver, handOversOf, handsOver } from './handOver.ts';
+import { type HandOver, handOversOf } from './handOver.ts';
+import { type Ask, type Grantable, Judge } from './judge.ts';
 import { APPROVED_PRIORITY, DEFAULT_DURATION, DEFAULT_RETRY, MEMBER_SETTLE } from './limits.ts';
 import { entryName, Locks } from './locks.ts';
 import { Outages, settling } from './outages.ts';
 import { forgottenAt, heard, stirred } from './patience.ts';
-import { isFinal } from './reasons.ts';
 import { Register } from './register.ts';
 import { itemsOf, resolve } from './resolve.ts';
-import { lockedRefusal, type Pass, refuse } from './rules/look.ts';
-import { Tally } from './tally.ts';
-import {
-  type Action,
-  type Announcement,
-  type Book,
-  type Code,
-  EMPTY_BOOK,
-  type Entry,
-  type Pending,
-  type Permission,
-  type Refusal,
-  softer,
-} from './types.ts';
+import { lockedRefusal, refuse } from './rules/look.ts';
+import { type Announcement, type Book, EMPTY_BOOK, type Entry, type Permission } from './types.ts';
 
 export interface DeskOptions {
   readonly compat?: Compat;
@@ -49,7 +36,6 @@ export interface DeskOptions {
   readonly priorities?: boolean;
 }
 
-type Ask = Pick<Pending, 'action' | 'at'>;
 interface Draft extends Omit<Entry, 'pending' | 'held'> {
   readonly held: readonly Permission[];
 }
@@ -60,18 +46,15 @@ export class Desk {
   readonly #register = new Register();
   readonly #outages = new Outages();
   readonly #evictions = new Evictions();
-  #passes = 0;
-  #taken: Tally;
   #locks: Locks;
-  /** A desk over the same fleet with everything well, made when it is needed; such a desk is its own. */
-  #ideal: Desk | null = null;
+  #judge: Judge;
   #earliest = Number.POSITIVE_INFINITY;
 
   constructor(fleet: Fleet, book: Book = EMPTY_BOOK, options: DeskOptions = {}) {
-    this.#fleet = fleet;
-    this.#taken = new Tally(fleet.groupIds.length);
-    this.#locks = new Locks(fleet, (entry) => this.#compatOf(entry));
     this.#options = { compat: BETTER, locksPriority: false, disabled: false, priorities: true, ...options };
+    this.#fleet = fleet;
+    this.#locks = new Locks(fleet, this.#options.compat);
+    this.#judge = new Judge(fleet, this.#locks, this.#outages, this.#options);
     this.#load(book);
   }
 
@@ -103,9 +86,8 @@ export class Desk {
     const book = this.book();
     // Its locks stay behind in the old fleet, which nobody uses any more.
     this.#fleet = fleet;
-    this.#ideal = null;
-    this.#locks = new Locks(fleet, (entry) => this.#compatOf(entry));
-    this.#taken = new Tally(fleet.groupIds.length);
+    this.#locks = new Locks(fleet, this.#options.compat);
+    this.#judge = new Judge(fleet, this.#locks, this.#outages, this.#options);
     this.#load(book);
     this.#register.markChanged(changed);
   }
@@ -116,8 +98,8 @@ export class Desk {
     this.#load(book);
   }
 
-  configure(options: DeskOptions): void {
-    this.#options = { ...this.#options, ...options };
+  configure({ disabled }: Required<Pick<DeskOptions, 'disabled'>>): void {
+    this.#options = { ...this.#options, disabled };
   }
 
   /** Identities of entries that changed, came or went since the last call: what has to be written. */
@@ -168,8 +150,8 @@ export class Desk {
       if (!dry) this.#put({ ...draft, pending, held: [] });
       return { ...refused(evicting, now + DEFAULT_RETRY), pending, entry: this.entry(draft.id) ?? null };
     }
-    const asks = this.#sorted(input.actions);
-    const answer = this.#pass(draft, asks, now, draft.maxInFlight === 0 ? null : draft.maxInFlight);
+    const asks = this.#judge.sorted(input.actions);
+    const answer = this.#judged(draft, asks, draft.maxInFlight === 0 ? null : draft.maxInFlight, now);
     return dry ? this.#withoutIds(answer) : this.#settle(draft, answer, input.schedule);
   }
 
@@ -193,7 +175,7 @@ export class Desk {
       if (evicting !== null) return { ...refused(evicting, now + DEFAULT_RETRY), pending, entry };
     }
     const cap = entry.maxInFlight === 0 ? null : Math.max(0, entry.maxInFlight - entry.held.length);
-    const answer = this.#pass(draft, pending, now, cap);
+    const answer = this.#judged(draft, pending, cap, now);
     return options.dry === true ? this.#withoutIds(answer) : this.#settle(draft, answer, true);
   }
 
@@ -201,6 +183,10 @@ export class Desk {
   stillWanted(id: string, now: Millis): void {
     const entry = this.#register.get(id);
     if (entry !== undefined && entry.pending.length > 0) this.#put(heard(entry, now + DEFAULT_RETRY));
+  }
+
+  #compatOf(entry: Pick<Entry, 'compat'>): Compat {
+    return compatOf(entry, this.#options.compat);
   }
 
   #draft(input: RequestInput, now: Millis): Draft {
@@ -224,159 +210,15 @@ export class Desk {
     };
   }
 
-  /** Nodes of system tablets last, so that their tablets move as seldom as possible. Otherwise as asked. */
-  #sorted(asks: readonly Ask[]): readonly Ask[] {
-    const late = asks.filter((ask) => this.#touchesTablets(ask.action));
-    if (late.length === 0 || late.length === asks.length) return asks;
-    const isLate = new Set(late);
-    return [...asks.filter((ask) => !isLate.has(ask)), ...late];
-  }
-
-  #touchesTablets(action: Action): boolean {
-    if (this.#fleet.limitSets.every((set) => set.spec.kind !== 'tablets')) return false;
-    const target = resolve(this.#fleet, action);
-    const isTablets = (s: number): boolean => this.#fleet.limitSets[s]?.spec.kind === 'tablets';
-    return target.kind === 'nodes' && target.nodes.some((n) => this.#fleet.limitSetsOf(n).some(isTablets));
-  }
-
-  /** One pass over actions: each sees the temporary locks of those before it; all of them are gone at the end (C5.2). */
-  #pass(draft: Draft, asks: readonly Ask[], now: Millis, cap: number | null): Answer {
+  /** What may be granted of it, with the permissions it would have. */
+  #judged(draft: Draft, asks: readonly Ask[], cap: number | null, now: Millis): Answer {
     if (this.#options.disabled) return refused(disabledRefusal(), null);
-    this.#locks.lookAs(draft.priority);
-    const pass = this.#newPass(draft, now);
-    const log = new UndoLog(pass);
-    const granted: (Ask & { readonly duration: Millis })[] = [];
-    const waiting: Pending[] = [];
-    let code: Code = 'ALLOW';
-    let stopped = false;
-    let handing = 0;
-    for (const ask of asks) {
-      const duration = ask.action.duration ?? draft.duration ?? DEFAULT_DURATION;
-      if (stopped || (cap !== null && granted.length + handing >= cap)) {
-        waiting.push({ ...ask, refusal: null });
-        continue;
-      }
-      const refusal = this.#one(pass, log, ask.action, duration + (draft.duration ?? DEFAULT_DURATION));
-      if (refusal === null) {
-        granted.push({ ...ask, duration });
-        continue;
-      }
-      waiting.push({ ...ask, refusal });
-      code = softer(code, refusal.code);
-      if (refusal.reason === 'PrimaryStepsDown') handing++;
-      else if (!draft.partial) stopped = true;
-    }
-    log.rollback(0);
-    const capped = cap === 0 && granted.length === 0;
-    const none = draft.partial ? granted.length === 0 : waiting.length > 0;
-    if (capped) code = 'DISALLOW_TEMP';
-    else if (waiting.length > 0 && !none) code = 'ALLOW_PARTIAL';
-    // A group that cannot be had has nobody hand over in vain.
-    const vain = !draft.partial && waiting.some((w) => w.refusal !== null && !handsOver(w));
-    const told = vain ? waiting.map((w) => (handsOver(w) ? { ...w, refusal: null } : w)) : waiting;
-    const never = stopped && code === 'DISALLOW_TEMP' ? this.#never(draft, asks, now) : null;
-    if (never !== null) return this.#nothing(draft, asks, never.pending, never.code, now);
-    if (none) return this.#nothing(draft, asks, told, code, now);
-    const permissions = granted.map((ask, i) => this.#permission(draft, ask, now, i));
-    return {
-      code,
-      granted: permissions,
-      pending: inOrder(waiting),
-      refusal: waiting[0]?.refusal ?? null,
-      retryAt: null,
-      entry: null,
-    };
+    const verdict = this.#judge.judge(draft, asks, cap, now);
+    const granted = verdict.granted.map((ask, i) => this.#permission(draft, ask, now, i));
+    return { ...verdict, granted, entry: null };
   }
 
-  /** A group that could not be had with all else well either waits in vain, whatever else is in its way now; null: it could. */
-  #never(draft: Draft, asks: readonly Ask[], now: Millis): Answer | null {
-    if (this.#ideal === this || this.#compatOf(draft).hopelessStaysPending) return null;
-    if (this.#ideal === null) {
-      this.#ideal = new Desk(this.#fleet.allWell(), EMPTY_BOOK, { compat: this.#options.compat });
-      this.#ideal.#ideal = this.#ideal;
-    }
-    const { owner, mode, duration, ignoreTenants } = draft;
-    const about = { owner, mode, duration, ignoreTenants, partial: false, schedule: false, dry: true };
-    const answer = this.#ideal.request({ ...about, actions: asks }, now);
-    const refused = answer.pending.find(({ refusal }) => refusal !== null);
-    const refusal = refused?.refusal ?? null;
-    if (refused === undefined || refusal === null || isFinal(refusal.reason)) return refused ? answer : null;
-    // Alone it could be had, so it is the group that stands in its own way.
-    if (this.#ideal.request({ ...about, actions: [refused] }, now).granted.length === 0) return null;
-    const message = `${refusal.message}; ask for them one by one`;
-    const final = { ...refusal, code: 'DISALLOW', reason: 'TooManyTogether', message } as const;
-    const pending = answer.pending.map((p) => (p === refused ? { ...p, refusal: final } : p));
-    return { ...answer, code: final.code, pending, refusal: final };
-  }
-
-  #nothing(draft: Draft, asks: readonly Ask[], waiting: readonly Pending[], code: Code, now: Millis): Answer {
-    const known = new Map(waiting.map((w) => [`${w.at}`, w.refusal]));
-    const pending = inOrder(asks.map((ask) => ({ ...ask, refusal: known.get(`${ask.at}`) ?? null })));
-    const refusals = waiting.flatMap((w) => w.refusal ?? []);
-    const capped = draft.maxInFlight > 0 && refusals.length === 0;
-    const refusal = capped
-      ? refuse(
-          'DISALLOW_TEMP',
-          'InFlightCap',
-          `MaxPermissionCount cap exhausted: ${draft.held.length} of at most ${draft.maxInFlight} actions are held`,
-        )
-      : (refusals[0] ?? null);
-    return { code, granted: [], pending, refusal, retryAt: this.#retryAt(draft, refusals, now), entry: null };
-  }
-
-  /** The earliest time at which something of it may become possible; where that is not known of all of it, when to look. */
-  #retryAt(draft: Draft, refusals: readonly Refusal[], now: Millis): Millis {
-    const fallback = now + DEFAULT_RETRY;
-    const own = draft.held.flatMap((p) => p.deadline ?? []);
-    const times = refusals.flatMap((r) => {
-      const locked = r.reason === 'Locked';
-      return r.retryAt === null || (this.#compatOf(draft).retryAfterDefaultOnly && !locked)
-        ? []
-        : [r.retryAt];
-    });
-    if (refusals.length === 0 && own.length > 0) return Math.min(...own);
-    const unknown = times.length < refusals.length;
-    const earliest = times.length === 0 ? fallback : times.reduce((a, b) => Math.min(a, b));
-    return Math.max(now, unknown ? Math.min(earliest, fallback) : earliest);
-  }
-
-  #compatOf({ compat }: Pick<Entry, 'compat'>): Compat {
-    return compat === true ? ORIGINAL : this.#options.compat;
-  }
-
-  #newPass(draft: Draft, now: Millis): Pass {
-    return {
-      fleet: this.#fleet,
-      number: ++this.#passes,
-      now,
-      entry: draft.id,
-      mode: draft.mode,
-      priority: draft.priority,
-      partial: draft.partial,
-      ignoreTenants: draft.ignoreTenants,
-      locksPriority: this.#options.locksPriority,
-      stepDown: draft.stepDown === true,
-      compat: this.#compatOf(draft),
-      taken: this.#taken,
-      ownNodes: new Set(),
-    };
-  }
-
-  /** One action, with the announced outages that fall into the time it needs. */
-  #one(pass: Pass, log: UndoLog, action: Action, span: Millis): Refusal | null {
-    const target = resolve(this.#fleet, action);
-    // A drained or cordoned node goes on serving, so nothing can stand in the way.
-    if (action.type !== 'lock') return target.kind === 'none' ? target.refusal : null;
-    const announced = this.#outages.during(this.#fleet, pass.now, pass.now + span);
-    for (const [item, ref] of announced) this.#fleet.lock(item, ref);
-    const refusal = checkAction(pass, log, action, target);
-    for (const [item, ref] of announced) this.#fleet.unlock(item, ref);
-    // Whoever wants it more urgently could have asked again by now: nobody knows when they will.
-    const past = refusal !== null && refusal.retryAt !== null && refusal.retryAt <= pass.now;
-    return past ? { ...refusal, retryAt: null } : refusal;
-  }
-
-  #permission(draft: Draft, ask: Ask & { readonly duration: Millis }, now: Millis, nth: number): Permission {
+  #permission(draft: Draft, ask: Grantable, now: Millis, nth: number): Permission {
     const endless = ask.action.type !== 'lock';
     return {
       id: `${slug(draft.owner)}-p-${this.#register.nextPermission + nth}`,

@@ -3,7 +3,7 @@
  * The second kind stays where it is between checks of the same priority, so that a check costs what changed since the last.
  */
 import type { Millis } from '../base/units.ts';
-import type { Compat } from './compat.ts';
+import { type Compat, compatOf } from './compat.ts';
 import type { Fleet, Item, LockRef } from './fleet.ts';
 import { DEFAULT_DURATION } from './limits.ts';
 import { isFinal } from './reasons.ts';
@@ -14,7 +14,7 @@ type Lock = readonly [Item, LockRef];
 
 export class Locks {
   readonly #fleet: Fleet;
-  readonly #compatOf: (entry: Entry) => Compat;
+  readonly #compat: Compat;
   /** By permission. */
   readonly #held = new Map<string, readonly Lock[]>();
   /** Entries with something pending, by priority. */
@@ -25,9 +25,9 @@ export class Locks {
   /** Entries that changed since they were last laid over. */
   readonly #stale = new Map<string, Entry>();
 
-  constructor(fleet: Fleet, compatOf: (entry: Entry) => Compat) {
+  constructor(fleet: Fleet, compat: Compat) {
     this.#fleet = fleet;
-    this.#compatOf = compatOf;
+    this.#compat = compat;
   }
 
   // ── what is held ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -44,7 +44,7 @@ export class Locks {
 
   /** Drained and cordoned nodes go on serving what they have, but nobody can rely on them: they fill a place in the limits (MNT-17). */
   #aside(entry: Entry, target: Target): readonly Item[] {
-    if (target.kind !== 'nodes' || this.#compatOf(entry).cordonedNotCounted) return [];
+    if (target.kind !== 'nodes' || compatOf(entry, this.#compat).cordonedNotCounted) return [];
     return target.nodes.map((index) => ({ kind: 'aside', index }));
   }
 
@@ -105,7 +105,7 @@ export class Locks {
     if (this.#covered.has(entry.id)) return;
     const { priority, owner } = entry;
     // What waits in vain holds nobody back.
-    const real = this.#compatOf(entry).hopelessStaysPending
+    const real = compatOf(entry, this.#compat).hopelessStaysPending
       ? entry.pending
       : entry.pending.filter((p) => p.refusal === null || !isFinal(p.refusal.reason));
     // One of a group that waits in vain has all of it wait in vain.
