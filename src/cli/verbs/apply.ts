@@ -46,11 +46,9 @@ export const WAIT_DEFAULT: Millis = 5 * MINUTE;
 export async function apply(context: Context, options: ApplyOptions): Promise<readonly ApiObject[]> {
   const { documents, problems } = await readSources(options.files, context.io.stdin);
   const tried = await inChunks(documents, (document) => attempt(context, document, true));
-  const reports = [
-    ...syntaxReports(problems),
-    ...tried.flatMap((result) => ('report' in result ? [result.report] : [])),
-    ...repeatedNames(documents, context.namespace),
-  ];
+  const refused = tried.flatMap((result) => ('report' in result ? [result.report] : []));
+  if (refused.length > 0 && !options.dryRun) await refuseViewer(context);
+  const reports = [...syntaxReports(problems), ...refused, ...repeatedNames(documents, context.namespace)];
   if (reports.length > 0) {
     await report(context, reports);
     throw new Exit(EXIT.refused);
@@ -71,6 +69,19 @@ export async function apply(context: Context, options: ApplyOptions): Promise<re
   if (format !== null) context.terminal.out(await asText(one(objects), format));
   if (options.waitMillis !== null && !options.dryRun) await untilReady(context, objects, options.waitMillis);
   return objects;
+}
+
+/**
+ * Viewers may try documents out, so the check above lets them: who may not change anything is told that, and not what is wrong
+ * with a change. `Forbidden`.
+ */
+async function refuseViewer({ client }: Context): Promise<void> {
+  const { name, role } = await client.get<{ name: string; role: string }>('/api/v1/whoami');
+  if (role !== 'viewer') return;
+  throw new BelayError('Forbidden', `token ${name} has role viewer, but operator is needed to apply`, {
+    retry: 'never',
+    fix: 'use a token with role operator, which an admin makes with: belay token create NAME --role operator; or only look what is wrong with it: --dry-run',
+  });
 }
 
 /** One object as it is, several as a list. */
