@@ -225,7 +225,10 @@ function changeVerbs(program: Command, verb: MakeVerb): void {
     })
       .addOption(fileOption())
       .option('--dry-run', 'check on the server, change nothing')
-      .option('--wait', 'follow databases and users until they are Ready')
+      .option(
+        '--wait',
+        'follow databases and users until they are Ready, maintenance tasks until they are granted',
+      )
       .option('--timeout <duration>', 'how long --wait waits for each (default: 5m)', parseTimeout),
     'belay apply -f orders.yaml --wait',
     'belay apply -f clusters/ --dry-run',

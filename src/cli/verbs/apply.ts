@@ -30,7 +30,7 @@ export interface ApplyAnswer {
 export interface ApplyOptions {
   readonly files: readonly string[];
   readonly dryRun: boolean;
-  /** Follow every database to Ready for at most this long. */
+  /** Follow every database and user to Ready, and every maintenance task until all of it is granted, for at most this long. */
   readonly waitMillis: Millis | null;
 }
 
@@ -133,9 +133,13 @@ async function untilReady(
   objects: readonly ApiObject[],
   timeoutMillis: Millis,
 ): Promise<void> {
-  for (const { kind, metadata } of objects) {
-    if (kind !== 'MongoDB' && kind !== 'MongoDBUser') continue;
+  for (const { kind, metadata, spec } of objects) {
     const { namespace, name } = metadata;
+    if (kind === 'MaintenanceTask') {
+      const { untilGranted } = await import('./maintenance.ts');
+      await untilGranted(context, typeof spec['uid'] === 'string' ? spec['uid'] : name, timeoutMillis);
+    }
+    if (kind !== 'MongoDB' && kind !== 'MongoDBUser') continue;
     const goal = `Ready of ${name}`;
     await follow(context, {
       kind: await kindOf(kind),

@@ -167,24 +167,44 @@ function once(context: Context, names: readonly string[]): readonly string[] {
 
 /** `create`: asks, and with `waitMillis` asks again until everything is granted. */
 export async function create(context: Context, wanted: Wanted, waitMillis: number | null): Promise<void> {
-  let task = await ask(context, TASKS, wanted);
-  const until = context.now() + (waitMillis ?? 0);
+  const asked = await ask(context, TASKS, wanted);
+  if (waitMillis === null) return print(context, asked);
+  const task = await askAgain(context, asked, waitMillis);
+  await print(context, task);
+  refuseWaiting(task);
+}
+
+/**
+ * Waits until everything is granted of a task that a document asked for. `Invalid` where it was refused for good,
+ * `WaitTimedOut`.
+ */
+export async function untilGranted(context: Context, name: string, waitMillis: number): Promise<void> {
+  const asked = await context.client.get<TaskRow>(taskPath(name));
+  refuseWaiting(await askAgain(context, asked, waitMillis));
+}
+
+/** The task as it stands when everything is granted, or the time is over. */
+async function askAgain(context: Context, asked: TaskRow, waitMillis: number): Promise<TaskRow> {
+  let task = asked;
+  const until = context.now() + waitMillis;
   const stop = context.io.interrupted;
   const patience = new Patience(context);
-  while (waitMillis !== null && waiting(task).length > 0) {
-    if (context.now() >= until) {
-      await print(context, task);
-      throw new BelayError('WaitTimedOut', `task ${task.name} still waits: ${waiting(task)[0]?.message}`, {
-        retry: 'later',
-        fix: `ask again: belay maintenance refresh ${task.name}   or give it up: belay maintenance drop ${task.name}`,
-      });
-    }
+  while (waiting(task).length > 0 && context.now() < until) {
     await pause(context, Math.min(nextLook(context, task), until - context.now()), stop());
     const refresh = () => context.client.request<TaskRow>('POST', `${taskPath(task.name)}/refresh`);
     if (!stop().aborted) task = await patience.ask(refresh, stop()).catch(unlessAborted(stop(), task));
     if (stop().aborted) return leave(context, task);
   }
-  await print(context, task);
+  return task;
+}
+
+function refuseWaiting(task: TaskRow): void {
+  const [first] = waiting(task);
+  if (first === undefined) return;
+  throw new BelayError('WaitTimedOut', `task ${task.name} still waits: ${first.message}`, {
+    retry: 'later',
+    fix: `ask again: belay maintenance refresh ${task.name}   or give it up: belay maintenance drop ${task.name}`,
+  });
 }
 
 const unlessAborted =
