@@ -7,7 +7,8 @@ import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
-import { applyOutcome, cancelStep, memberOf, startStep, withMember } from './state.ts';
+import { memberOf, withMember } from './state.ts';
+import { applyOutcome, cancelStep, startStep } from './steps.ts';
 import { memberHost } from './topology.ts';
 import type { State } from './types.ts';
 

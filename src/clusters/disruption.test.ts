@@ -4,7 +4,8 @@ import { disruptionsOf, underWay } from './disruption.ts';
 import { desired, observed, running, sharded } from './fixtures.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
-import { startStep, withMember } from './state.ts';
+import { withMember } from './state.ts';
+import { startStep } from './steps.ts';
 import type { Desired, State } from './types.ts';
 
 /** What the whole of a replacement asks the authority for, in order. */

@@ -4,7 +4,8 @@ import type { DatabaseFacts, MemberStateName } from './facts.ts';
 import { desired, markerOf, placed, running, seen, serviceOf } from './fixtures.ts';
 import { guard, type Refusal } from './guard.ts';
 import { Play } from './play.ts';
-import { startStep, withMember } from './state.ts';
+import { withMember } from './state.ts';
+import { startStep } from './steps.ts';
 import type { Desired, Observed, State } from './types.ts';
 
 const d = desired();

@@ -7,7 +7,8 @@ import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { foresee } from './preview.ts';
-import { initialState, startStep, withMember } from './state.ts';
+import { initialState, withMember } from './state.ts';
+import { startStep } from './steps.ts';
 import type { Desired, Observed, OperationRequest, RunningOperation, State } from './types.ts';
 
 const d = desired();

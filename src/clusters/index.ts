@@ -28,18 +28,9 @@ export {
   type SnapshotInputs,
   snapshotInputs,
 } from './snapshotInputs.ts';
-export {
-  applyOutcome,
-  cancelStep,
-  EFFORTS,
-  everyMember,
-  initialState,
-  isInfrastructure,
-  memberOf,
-  startStep,
-  targetOf,
-} from './state.ts';
+export { everyMember, initialState, isInfrastructure, memberOf } from './state.ts';
 export { causedByUs, knownStatus, type StatusInput, status } from './status.ts';
+export { applyOutcome, cancelStep, EFFORTS, startStep, targetOf } from './steps.ts';
 export * from './topology.ts';
 export type * from './types.ts';
 export { activeOverride } from './windows.ts';

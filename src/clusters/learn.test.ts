@@ -1,5 +1,6 @@
 /** What the record learns of its members from a reading, and what it must not. */
 import { expect, test } from 'vitest';
+import type { DatabaseFacts } from './facts.ts';
 import { desired, placed, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { Play } from './play.ts';
@@ -156,4 +157,73 @@ test('L1 A6.4 one that is to restart and is not well may leave at once', () => {
     'active',
     'removing',
   ]);
+});
+
+/** orders-2 under way, as the given reading shows it. */
+function stageAfter(stage: 'reloading' | 'upgrading', change: (o: Observed) => Observed): string | undefined {
+  const base = running(d);
+  const activated = { ...base.members[2]!.activated!, configVersion: 2 };
+  const state = withMember({ ...base, configVersion: 2 }, 'orders-2', { stage, activated });
+  return advance(state, d, change(seen(state, d, HEALTHY)), 0).members[2]?.stage;
+}
+const thirdShows = (
+  o: Observed,
+  configVersion: number,
+  change: Partial<Extract<DatabaseFacts, { kind: 'reachable' }>> = {},
+): Observed => ({
+  ...o,
+  members: o.members.map((m, i) =>
+    i === 2 && m.facts?.database?.kind === 'reachable'
+      ? { ...m, facts: { ...m.facts, configVersion, database: { ...m.facts.database, ...change } } }
+      : m,
+  ),
+});
+
+test('S2 A8.1 A9.4 a member is back only with its snapshot, with its binary and caught up', () => {
+  for (const stage of ['reloading', 'upgrading'] as const) {
+    expect(
+      stageAfter(stage, (o) => thirdShows(o, 2)),
+      stage,
+    ).toBe('active');
+    expect(
+      stageAfter(stage, (o) => thirdShows(o, 1)),
+      'old snapshot',
+    ).toBe(stage);
+    expect(
+      stageAfter(stage, (o) => thirdShows(o, 2, { binaryVersion: '7.0.43-23' })),
+      'old binary',
+    ).toBe(stage);
+    expect(
+      stageAfter(stage, (o) => thirdShows(o, 2, { state: 'RECOVERING' })),
+      'not caught up',
+    ).toBe(stage);
+    const far = (o: Observed): Observed => ({
+      ...o,
+      members: o.members.map((m) => {
+        const database = m.facts?.database;
+        if (!m.facts || database?.kind !== 'reachable') return m;
+        const peers = database.peers.map((p, i) => (i === 2 ? { ...p, lagMillis: 60_000 } : p));
+        return { ...m, facts: { ...m.facts, database: { ...database, peers } } };
+      }),
+    });
+    expect(
+      stageAfter(stage, (o) => thirdShows(far(o), 2)),
+      'lagging',
+    ).toBe(stage);
+  }
+});
+
+test('A9.1 a new goal gets a new version, the same one keeps it', () => {
+  const state = running(d);
+  const o = seen(state, d, HEALTHY);
+  expect(advance(state, d, o, 0).configVersion).toBe(1);
+  const changed = advance(state, desired({ mongodConfig: { a: 1 } }), o, 0);
+  expect(changed.configVersion).toBe(2);
+  expect(advance(changed, desired({ mongodConfig: { a: 1 } }), o, 0).configVersion).toBe(2);
+});
+
+test('an unchanged world gives the same record back, so that nothing is written', () => {
+  const o = seen(running(d), d, HEALTHY);
+  const state = advance(running(d), d, o, 0);
+  expect(advance(state, d, o, 1_000)).toBe(state);
 });

@@ -7,8 +7,9 @@ import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
-import { startStep, withMember } from './state.ts';
+import { withMember } from './state.ts';
 import { status } from './status.ts';
+import { startStep } from './steps.ts';
 import type { DesiredMember } from './types.ts';
 
 const withoutWaits = (lines: readonly string[]): readonly string[] =>

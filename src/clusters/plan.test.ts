@@ -5,7 +5,8 @@ import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { preview } from './preview.ts';
-import { applyOutcome, backoff, initialState, startStep } from './state.ts';
+import { backoff, initialState } from './state.ts';
+import { applyOutcome, startStep } from './steps.ts';
 import { connectionString } from './topology.ts';
 import type { Desired, Observed, State, TlsMode } from './types.ts';
 

@@ -10,7 +10,7 @@ import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
-import { applyOutcome, startStep } from './state.ts';
+import { applyOutcome, startStep } from './steps.ts';
 import { initialConfig, memberHost } from './topology.ts';
 import type {
   ActivatedSnapshot,

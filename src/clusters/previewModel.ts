@@ -18,7 +18,8 @@ import { lacksSnapshot } from './planners/rollout.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { recovered } from './previewRecovery.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
-import { applyOutcome, memberOf, startStep } from './state.ts';
+import { memberOf } from './state.ts';
+import { applyOutcome, startStep } from './steps.ts';
 import { isRouter, memberHost, serviceHostname } from './topology.ts';
 import type { Desired, MemberState, Observed, ObservedMember, State } from './types.ts';
 

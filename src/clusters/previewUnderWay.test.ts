@@ -6,7 +6,8 @@ import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { type Foreseen, foresee } from './preview.ts';
 import { type Model, perform } from './previewModel.ts';
-import { initialState, startStep } from './state.ts';
+import { initialState } from './state.ts';
+import { startStep } from './steps.ts';
 import type { Desired, Observed, State } from './types.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];

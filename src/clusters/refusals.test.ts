@@ -4,7 +4,7 @@ import type { Plan, Step, StepOutcome } from './decisions.ts';
 import { desired, placed, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
-import { applyOutcome } from './state.ts';
+import { applyOutcome } from './steps.ts';
 import type { Desired, Observed, State } from './types.ts';
 
 const want = desired();

@@ -3,7 +3,8 @@ import { desired, host } from './fixtures.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { learnReplacements } from './replacements.ts';
-import { retire, startStep } from './state.ts';
+import { retire } from './state.ts';
+import { startStep } from './steps.ts';
 
 test('A13.3 S4 what a replaced member left is forgotten with its host’s document, but only when hosts were really listed', () => {
   const set = new Play(desired({}, 4));

@@ -9,8 +9,9 @@ import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { preview } from './preview.ts';
 import { nextTlsMode } from './snapshotInputs.ts';
-import { startStep, withMember } from './state.ts';
+import { withMember } from './state.ts';
 import { status } from './status.ts';
+import { startStep } from './steps.ts';
 import { memberHost } from './topology.ts';
 import type { Observed, TlsMode } from './types.ts';
 

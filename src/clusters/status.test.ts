@@ -5,8 +5,9 @@ import { eventsFor } from './events.ts';
 import { desired, host, observed, running, seen } from './fixtures.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
-import { initialState, startStep, withMember } from './state.ts';
+import { initialState, withMember } from './state.ts';
 import { causedByUs, status } from './status.ts';
+import { startStep } from './steps.ts';
 import type { Desired, Observed, State } from './types.ts';
 
 const d = desired();

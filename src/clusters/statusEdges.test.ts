@@ -8,8 +8,9 @@ import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { foresee } from './preview.ts';
 import { snapshotInputs } from './snapshotInputs.ts';
-import { initialState, startStep } from './state.ts';
+import { initialState } from './state.ts';
 import { status } from './status.ts';
+import { startStep } from './steps.ts';
 import type { Observed, OperationRequest, State } from './types.ts';
 
 function told(set: Play, change: (o: Observed) => Observed = (o) => o) {

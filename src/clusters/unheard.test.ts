@@ -5,7 +5,8 @@ import { guard } from './guard.ts';
 import { advance } from './learn.ts';
 import { plan } from './plan.ts';
 import { Play } from './play.ts';
-import { applyOutcome, cancelStep, memberOf, startStep, withMember } from './state.ts';
+import { memberOf, withMember } from './state.ts';
+import { applyOutcome, cancelStep, startStep } from './steps.ts';
 import type { ActivatedSnapshot, Desired, Observed, State } from './types.ts';
 
 const CONFIG = { operationProfiling: { slowOpThresholdMs: 50 } };

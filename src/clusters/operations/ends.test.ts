@@ -5,7 +5,8 @@ import { advance } from '../learn.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
 import { learnReplacements } from '../replacements.ts';
-import { initialState, startStep, withMember } from '../state.ts';
+import { initialState, withMember } from '../state.ts';
+import { startStep } from '../steps.ts';
 import type { Observed, OperationRequest } from '../types.ts';
 
 const ref = { mongodbResourceRef: { name: 'orders' } } as const;

@@ -6,7 +6,8 @@ import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
-import { applyOutcome, initialState } from '../state.ts';
+import { initialState } from '../state.ts';
+import { applyOutcome } from '../steps.ts';
 import type { OperationRequest } from '../types.ts';
 import { operationStatus } from './status.ts';
 

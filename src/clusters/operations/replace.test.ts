@@ -6,7 +6,8 @@ import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
 import { configServerList } from '../snapshotInputs.ts';
-import { applyOutcome, withFailure, withMember } from '../state.ts';
+import { withFailure, withMember } from '../state.ts';
+import { applyOutcome } from '../steps.ts';
 import type {
   Desired,
   DesiredMember,

@@ -6,7 +6,7 @@ import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { startStep } from '../state.ts';
+import { startStep } from '../steps.ts';
 import type { OperationRequest, State } from '../types.ts';
 import { loginsNow } from './rotateUsers.ts';
 

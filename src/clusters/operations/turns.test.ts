@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { desired, host } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { Play } from '../play.ts';
-import { startStep, withFailure, withMember } from '../state.ts';
+import { withFailure, withMember } from '../state.ts';
+import { startStep } from '../steps.ts';
 import type { MemberState, OperationRequest } from '../types.ts';
 import { operationWait } from './index.ts';
 

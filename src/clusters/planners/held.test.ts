@@ -6,7 +6,8 @@ import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
-import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
+import { initialState, withMember } from '../state.ts';
+import { applyOutcome, startStep } from '../steps.ts';
 import type { Desired, DesiredMember, Observed } from '../types.ts';
 import { shardAddress } from './sharding.ts';
 

@@ -6,7 +6,8 @@ import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { preview } from '../preview.ts';
-import { applyOutcome, initialState, memberOf, startStep, withMember } from '../state.ts';
+import { initialState, memberOf, withMember } from '../state.ts';
+import { applyOutcome, startStep } from '../steps.ts';
 import type { Desired, Observed, ObservedHost, State } from '../types.ts';
 
 const want = desired({}, 2);

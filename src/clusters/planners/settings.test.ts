@@ -5,7 +5,7 @@ import { desired } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { applyOutcome, startStep } from '../state.ts';
+import { applyOutcome, startStep } from '../steps.ts';
 import { configRow } from '../topology.ts';
 import type { Desired, DesiredMember } from '../types.ts';
 

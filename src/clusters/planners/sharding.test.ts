@@ -8,8 +8,9 @@ import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { type Foreseen, foresee, preview } from '../preview.ts';
-import { applyOutcome, initialState, startStep, withMember } from '../state.ts';
+import { initialState, withMember } from '../state.ts';
 import { status } from '../status.ts';
+import { applyOutcome, startStep } from '../steps.ts';
 import type { Desired, MemberState, Observed, OperationRequest, State } from '../types.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];

@@ -4,8 +4,8 @@ import { desired } from '../fixtures.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
-import { applyOutcome } from '../state.ts';
 import { status } from '../status.ts';
+import { applyOutcome } from '../steps.ts';
 import type { Observed } from '../types.ts';
 
 /** A set with volumes of 10 GiB on a platform whose volumes grow. */

@@ -5,7 +5,8 @@ import { desired, host } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { initialState, startStep } from '../state.ts';
+import { initialState } from '../state.ts';
+import { startStep } from '../steps.ts';
 import type { Desired, Observed, State } from '../types.ts';
 
 const gone = (want: Desired, keepVolumes = false): Desired => ({ ...want, deleting: { keepVolumes } });

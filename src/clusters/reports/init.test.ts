@@ -5,8 +5,8 @@ import { desired, placed, running, seen } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
-import { applyOutcome, startStep } from '../state.ts';
 import { status } from '../status.ts';
+import { applyOutcome, startStep } from '../steps.ts';
 import type { Observed, State } from '../types.ts';
 
 const want = desired();

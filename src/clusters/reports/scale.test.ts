@@ -4,7 +4,7 @@ import type { Step } from '../decisions.ts';
 import type { ConfigMember, MemberStateName } from '../facts.ts';
 import { desired } from '../fixtures.ts';
 import { Play } from '../play.ts';
-import { applyOutcome, startStep } from '../state.ts';
+import { applyOutcome, startStep } from '../steps.ts';
 import type { Desired } from '../types.ts';
 
 const votersOf = (rows: readonly ConfigMember[]): readonly string[] =>

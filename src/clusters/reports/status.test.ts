@@ -3,8 +3,8 @@ import { eventsFor } from '../events.ts';
 import { desired, running, seen } from '../fixtures.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { startStep } from '../state.ts';
 import { knownStatus, status } from '../status.ts';
+import { startStep } from '../steps.ts';
 import type { Observed, State } from '../types.ts';
 
 const HEALTHY = ['PRIMARY', 'SECONDARY', 'SECONDARY'] as const;

@@ -5,8 +5,9 @@ import { desired, host, observed, placed, seen } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
-import { startStep, withMember } from '../state.ts';
+import { withMember } from '../state.ts';
 import { status } from '../status.ts';
+import { startStep } from '../steps.ts';
 import type { Observed, OperationRequest } from '../types.ts';
 
 const CHANGED = { operationProfiling: { slowOpThresholdMs: 50 } };
