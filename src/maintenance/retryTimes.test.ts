@@ -159,3 +159,35 @@ test('C1.2 C2.5 the only member, and what nobody reports, have no time of which 
     DEFAULT_RETRY,
   ]);
 });
+
+test.each([
+  ['a set', set(), 'down'],
+  ['a set', set(), 'unknown'],
+  ['a group', group(), 'down'],
+] as const)(
+  'C1.2 of %s a member that is locked and %3$s besides is named with both, and nobody knows when',
+  (_, spec, state) => {
+    const nodes = spec.nodes.map((n) => (n.key === '0' ? { ...n, state } : n));
+    const desk = new Desk(new Fleet({ ...spec, nodes }));
+    const ask = (uid: string, n: number, mode: Mode) =>
+      desk.request(
+        {
+          uid,
+          owner: 'eve',
+          mode,
+          partial: true,
+          schedule: true,
+          actions: [
+            { action: { type: 'lock', scope: { kind: 'node', node: `${n}` }, duration: 60_000 }, at: [0, 0] },
+          ],
+        },
+        0,
+      );
+    expect(ask('repair', 0, 'force').granted).toHaveLength(1);
+    const { refusal } = ask('kernel', 1, 'strong');
+    expect(refusal?.message).toContain(
+      `node 0 (${state}, and locked by eve-p-1 of task repair (owner eve) until 1970-01-01T00:01:00Z)`,
+    );
+    expect(refusal?.retryAt).toBeNull();
+  },
+);

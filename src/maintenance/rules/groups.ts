@@ -6,9 +6,9 @@ import type { Mode, Refusal } from '../types.ts';
 import {
   allFreeAt,
   blockingLock,
+  bothText,
   firstLock,
   lockedRefusal,
-  lockText,
   namesText,
   type Pass,
   refuse,
@@ -206,8 +206,7 @@ function outNames(pass: Pass, v: number, others: readonly Out[]): readonly strin
   const disks = new Map<string, { readonly name: string; readonly why: string; readonly ids: unknown[] }>();
   for (const { vdisk: u } of foreign.length === 0 ? others : foreign) {
     const name = nodeName(pass, u);
-    const ref = firstLock(refsOf(pass, u));
-    const why = ref === undefined ? faultText(pass, u) : lockText(ref);
+    const why = bothText(faultText(pass, u), firstLock(refsOf(pass, u)));
     const known = disks.get(`${name} ${why}`);
     if (known === undefined) disks.set(`${name} ${why}`, { name, why, ids: [diskId(pass, u)] });
     else known.ids.push(diskId(pass, u));
@@ -218,11 +217,12 @@ function outNames(pass: Pass, v: number, others: readonly Out[]): readonly strin
   });
 }
 
-/** Why a virtual disk that nobody has locked is out. */
-function faultText({ fleet }: Pass, u: number): string {
+/** Why a virtual disk would be out also without its locks; null: it would be available. */
+function faultText({ fleet }: Pass, u: number): string | null {
   const state = fleet.state(fleet.vdiskNode[u] as number);
   if (state !== 'up') return state;
-  return fleet.diskOk(fleet.vdiskDisk[u] as number) ? 'its virtual disk is not Ok' : 'its disk is not Normal';
+  if (!fleet.diskOk(fleet.vdiskDisk[u] as number)) return 'its disk is not Normal';
+  return fleet.vdiskOk(u) ? null : 'its virtual disk is not Ok';
 }
 
 /** Only what this request itself takes: if that is too much already, waiting does not help. */
@@ -234,7 +234,7 @@ function freeTime(pass: Pass, v: number, others: readonly Out[], mode: Mode): Mi
   const g = pass.fleet.vdiskGroup[v] as number;
   const ends = others
     .map((out) => ({ out, at: allFreeAt(refsOf(pass, out.vdisk)) }))
-    .filter((e): e is { out: Out; at: Millis } => e.at !== null && isGoodBelow(pass, e.out.vdisk))
+    .filter((e): e is { out: Out; at: Millis } => e.at !== null && faultText(pass, e.out.vdisk) === null)
     .sort((a, b) => a.at - b.at);
   let left = others;
   const target: Out = { vdisk: v, realm: pass.fleet.vdiskRealm[v] as number };
@@ -244,9 +244,3 @@ function freeTime(pass: Pass, v: number, others: readonly Out[], mode: Mode): Mi
   }
   return null;
 }
-
-/** Without its locks the disk would be available. */
-const isGoodBelow = (pass: Pass, u: number): boolean =>
-  pass.fleet.state(pass.fleet.vdiskNode[u] as number) === 'up' &&
-  pass.fleet.diskOk(pass.fleet.vdiskDisk[u] as number) &&
-  pass.fleet.vdiskOk(u);

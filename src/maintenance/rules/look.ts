@@ -77,7 +77,7 @@ function labelOf(ref: LockRef): string {
 const RANK: Readonly<Record<LockRef['kind'], number>> = { held: 0, announced: 1, queued: 2, pass: 3 };
 
 /** Whose lock it is and until when, in words. */
-export function lockText(ref: LockRef): string {
+function lockText(ref: LockRef): string {
   switch (ref.kind) {
     case 'held': {
       const { id, owner, deadline } = ref.permission;
@@ -161,12 +161,19 @@ export function allFreeAt(refs: readonly LockRef[]): Millis | null {
   return latest === Number.NEGATIVE_INFINITY ? null : latest;
 }
 
-/** What takes a node out of service, in words: its lock, or its state. */
+/** What takes a node out of service, in words: its lock, its state, or both, since then the end of the lock is not all. */
 export function outText(fleet: Fleet, n: number): string {
   const name = fleet.nodes[n]?.name ?? `node ${n}`;
   const ref =
     firstLock(fleet.refs({ kind: 'node', index: n })) ??
     firstLock(fleet.refs({ kind: 'device', index: n })) ??
     firstLock(fleet.refs({ kind: 'aside', index: n }));
-  return ref === undefined ? `${name} (${fleet.state(n)})` : `${name} (${lockText(ref)})`;
+  const state = fleet.state(n);
+  return `${name} (${bothText(state === 'up' ? null : state, ref)})`;
+}
+
+/** What is wrong with something besides its lock, the lock, or both of them. */
+export function bothText(fault: string | null, ref: LockRef | undefined): string {
+  if (ref === undefined) return fault ?? 'up';
+  return fault === null ? lockText(ref) : `${fault}, and ${lockText(ref)}`;
 }
