@@ -519,26 +519,3 @@ test('C6.4 S16 who switched new grants off and since when is told, and explain g
   expect(events).toMatch(/MaintenanceSwitchedOn .*switched on by the admin/);
   expect((await belay(['maintenance', 'list'])).err).toBe('');
 });
-
-test('C6.1 apply --wait of a task waits until it is granted, and does not end with 0 where it fails or waits on', async () => {
-  const document = (name: string, hosts: readonly string[]): string => `apiVersion: belay.dev/v1
-kind: MaintenanceTask
-metadata: {name: ${name}}
-spec: {groups: [{actions: [${hosts.map((host) => `{scope: {host: ${host}}, duration: 5m}`).join(', ')}]}]}
-`;
-  const apply = (name: string, hosts: readonly string[], ...options: readonly string[]) =>
-    cli.belay(['apply', '--wait', ...options, '-f', '-'], {
-      stdin: document(name, hosts),
-      sleep: (millis) => cli.api.clock.advance(millis),
-    });
-  const held = await apply('first', ['y1']);
-  expect([held.code, held.out]).toEqual([0, 'maintenancetasks/first created\n']);
-  const late = await apply('second', ['y2'], '--timeout', '1m');
-  expect(late.code).toBe(3);
-  expect(late.err).toContain('error WaitTimedOut: task second still waits: ');
-  const then = await apply('second', ['y2'], '--timeout', '10m');
-  expect([then.code, then.out]).toEqual([0, 'maintenancetasks/second unchanged\n']);
-  const failed = await apply('third', ['nowhere']);
-  expect(failed.code).toBe(4);
-  expect(failed.err).toContain('error Invalid: Maintenance task third was refused: there is no host nowhere');
-});

@@ -9,7 +9,8 @@ import type { ApiList } from '../client.ts';
 import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
-import { type HostRow, inMaintenance, switchedOff } from './maintenance.ts';
+import { type HostRow, inMaintenance, switchedOff, tasksOf } from './maintenance.ts';
+import { taskFindings } from './taskFindings.ts';
 
 export interface Finding {
   readonly level: 'ok' | 'warning' | 'problem';
@@ -155,6 +156,7 @@ async function server(context: Context): Promise<readonly Finding[]> {
       });
     return [
       ...findings,
+      ...taskFindings(await tasksOf(context), context.now()),
       ...(await awayHosts(
         context,
         away.map((h) => h.metadata.name),

@@ -240,10 +240,18 @@ export async function explain(context: Context, wanted: Wanted): Promise<void> {
   if (waiting(task).length > 0 || off !== null) throw new Exit(EXIT.refused);
 }
 
+/** Tasks there are; with `all` also what the control plane itself holds and waits for. */
+export async function tasksOf(
+  context: Context,
+  { owner, all = false }: { readonly owner?: string | undefined; readonly all?: boolean } = {},
+): Promise<readonly TaskRow[]> {
+  const query = { owner, all: all ? 'true' : undefined };
+  return (await context.client.get<{ items: readonly TaskRow[] }>(TASKS, query)).items;
+}
+
 /** `list`: tasks, with `all` also what the control plane itself holds and waits for. */
 export async function list(context: Context, owner: string | undefined, all: boolean): Promise<void> {
-  const query = { owner, all: all ? 'true' : undefined };
-  const { items } = await context.client.get<{ items: readonly TaskRow[] }>(TASKS, query);
+  const items = await tasksOf(context, { owner, all });
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(items, format));
   // What has no name to give back is not named.
@@ -270,9 +278,13 @@ function taskRow(task: TaskRow): string[] {
     `${held}/${actions.length}${task.stale ? ' (stale)' : ''}`,
     deadlineOf(task),
     task.reason || '–',
-    aboutText(actions.map(nameOf).map((n) => (/^\d+$/.test(n) ? `node ${n}` : n))),
+    aboutActions(actions),
   ];
 }
+
+/** What actions are about: some names, and how many more there are. */
+export const aboutActions = (actions: readonly ActionRow[]): string =>
+  aboutText(actions.map(nameOf).map((n) => (/^\d+$/.test(n) ? `node ${n}` : n)));
 
 /** Some names and how many more there are. */
 function aboutText(names: readonly string[]): string {
@@ -281,7 +293,7 @@ function aboutText(names: readonly string[]): string {
 }
 const NAMES_SHOWN = 5;
 
-const staleText = (task: TaskRow): string =>
+export const staleText = (task: TaskRow): string =>
   `task ${task.name} waits and nobody has asked for it since ${task.lastRefreshTime}: it holds nobody back until somebody does (belay maintenance refresh ${task.name}), or give it up (belay maintenance drop ${task.name})`;
 
 const deadlineOf = (task: TaskRow): string =>
