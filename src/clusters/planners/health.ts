@@ -1,9 +1,9 @@
 import { formatDuration } from '../../base/units.ts';
 import type { Decision } from '../decisions.ts';
-import { isHealthy, isOut, isStopping, lagOf, primaryOf, stateOf } from '../interpret.ts';
+import { isHealthy, isOut, isStopping, lagOf, type MemberView, primaryOf, stateOf } from '../interpret.ts';
 import { isRouter, stayingMembers, wantedMembers } from '../topology.ts';
 import { noPrimary } from './bootstrap.ts';
-import { type Planner, soon, verdict, wait } from './planner.ts';
+import { type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { lostQuorum, quorumLost } from './quorum.ts';
 
 /** A running set is converged only when every member is known to be healthy (S15): what is missing is waited for by name. */
@@ -16,34 +16,7 @@ export const planHealth: Planner = (scene) => {
       decisions.push(noPrimary(scene, set, members));
     const lost = lostQuorum(members);
     if (lost !== null) decisions.push(quorumLost(scene, set.name, lost));
-    for (const view of members) {
-      if (view.database === null || isHealthy(view, members)) continue;
-      if (view.member.stage === 'removing' && isOut(scene, view.member)) continue; // it ends as it should
-      const name = view.member.name;
-      const state = stateOf(view) ?? 'unknown';
-      const lag = lagOf(view, members);
-      const percent = view.database.initialSyncPercent;
-      if (isStopping(view)) {
-        decisions.push(wait('WaitingForMembers', soon(scene), `${name} is being stopped`, name));
-      } else if (state === 'STARTUP2') {
-        decisions.push(
-          wait(
-            'InitialSync',
-            soon(scene),
-            `${name} initial sync${percent === null ? '' : ` ${Math.round(percent)} %`}`,
-            name,
-          ),
-        );
-      } else if (state === 'SECONDARY' && lag !== null) {
-        decisions.push(
-          wait('WaitingForMembers', soon(scene), `${name} is ${formatDuration(lag)} behind`, name),
-        );
-      } else {
-        // A secondary is healthy by its distance to the primary, so without one it needs another word than its state.
-        const alone = state === 'SECONDARY' ? ' and its distance to the primary is not known' : '';
-        decisions.push(wait('WaitingForMembers', soon(scene), `${name} is ${state}${alone}`, name));
-      }
-    }
+    for (const view of members) decisions.push(...notHealthyYet(scene, view, members));
   }
   for (const view of scene.all.filter((v) => isRouter(v.member) && v.database !== null)) {
     if (isHealthy(view, scene.all)) continue;
@@ -59,3 +32,28 @@ export const planHealth: Planner = (scene) => {
   }
   return verdict(decisions, false);
 };
+
+/** What a member is waited for; empty for one that is healthy, or of which nothing is known. */
+function notHealthyYet(scene: Scene, view: MemberView, members: readonly MemberView[]): readonly Decision[] {
+  if (view.database === null || isHealthy(view, members)) return [];
+  const { name, stage } = view.member;
+  if (stage === 'removing' && isOut(scene, view.member)) return []; // it ends as it should
+  const state = stateOf(view) ?? 'unknown';
+  const waiting = (what: string): readonly Decision[] => [
+    wait('WaitingForMembers', soon(scene), `${name} ${what}`, name),
+  ];
+  if (isStopping(view)) return waiting('is being stopped');
+  if (state === 'STARTUP2') {
+    const percent = view.database.initialSyncPercent;
+    const far = percent === null ? '' : ` ${Math.round(percent)} %`;
+    return [wait('InitialSync', soon(scene), `${name} initial sync${far}`, name)];
+  }
+  if (state !== 'SECONDARY') return waiting(`is ${state}`);
+  // A secondary is healthy by its distance to the primary, so without one it needs another word than its state.
+  const lag = lagOf(view, members);
+  return waiting(
+    lag === null
+      ? 'is SECONDARY and its distance to the primary is not known'
+      : `is ${formatDuration(lag)} behind`,
+  );
+}

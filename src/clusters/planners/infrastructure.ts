@@ -210,51 +210,37 @@ export const names = (members: readonly { readonly name: string }[]): string =>
   members.map((m) => m.name).join(', ');
 
 /** Deployed members that are not up yet, and why: the process, its snapshot or its agent (L3). */
-export const planStarting: Planner = (scene) => {
-  const decisions: (Decision | null)[] = [];
-  for (const view of scene.all) {
-    const { member, facts } = view;
-    if (member.serviceId === null || member.activated === null) continue;
-    if (facts === null) {
-      const where = member.host === null ? '' : ` on host ${member.host}`;
-      decisions.push(
-        wait(
-          'AgentNotConnected',
-          soon(scene),
-          `nothing is known of ${member.name}: no agent${where} reports it`,
-          member.name,
-        ),
-      );
-    } else if (facts.configError !== null) {
-      decisions.push({
-        kind: 'blocked',
-        by: 'SnapshotRejected',
-        needs: 'spec',
-        detail: `${member.name} cannot take its configuration: ${facts.configError}`,
-        fix: 'correct what it names in the spec, or put the last change back (belay apply): this member gets the new one at once, and no other is touched before it runs',
-      });
-    } else if (facts.process.kind === 'exited') {
-      decisions.push(exited(scene, member, facts.process));
-    } else if (
-      facts.process.kind === 'starting' ||
-      facts.database === null ||
-      facts.database.kind === 'unreachable'
-    ) {
-      const why = facts.database?.kind === 'unreachable' ? `: ${facts.database.message}` : '';
-      decisions.push(wait('ProcessStarting', soon(scene), `${member.name} is starting${why}`, member.name));
-    } else if (facts.configVersion < member.activated.configVersion) {
-      decisions.push(
-        wait(
-          'SnapshotNotAcknowledged',
-          soon(scene),
-          `${member.name} takes over configuration ${member.activated.configVersion}`,
-          member.name,
-        ),
-      );
-    }
+export const planStarting: Planner = (scene) =>
+  verdict(
+    scene.all.map((view) => starting(scene, view)),
+    false,
+  );
+
+function starting(scene: Scene, { member, facts }: MemberView): Decision | null {
+  const { name, host, serviceId, activated } = member;
+  if (serviceId === null || activated === null) return null;
+  if (facts === null) {
+    const where = host === null ? '' : ` on host ${host}`;
+    const detail = `nothing is known of ${name}: no agent${where} reports it`;
+    return wait('AgentNotConnected', soon(scene), detail, name);
   }
-  return verdict(decisions, false);
-};
+  const { configError, process, database } = facts;
+  if (configError !== null)
+    return blocked(
+      'SnapshotRejected',
+      'spec',
+      `${name} cannot take its configuration: ${configError}`,
+      'correct what it names in the spec, or put the last change back (belay apply): this member gets the new one at once, and no other is touched before it runs',
+    );
+  if (process.kind === 'exited') return exited(scene, member, process);
+  if (process.kind === 'starting' || database === null || database.kind === 'unreachable') {
+    const why = database?.kind === 'unreachable' ? `: ${database.message}` : '';
+    return wait('ProcessStarting', soon(scene), `${name} is starting${why}`, name);
+  }
+  if (facts.configVersion >= activated.configVersion) return null;
+  const detail = `${name} takes over configuration ${activated.configVersion}`;
+  return wait('SnapshotNotAcknowledged', soon(scene), detail, name);
+}
 
 /** From this many failed starts on, a person is asked to look. */
 const STARTS_BEFORE_BLOCKED = 3;
