@@ -9,7 +9,8 @@ import { openCertificateAuthority } from '../security/ca.ts';
 import { masterKeyFrom } from '../security/seal.ts';
 import { openSecrets } from '../security/secrets.ts';
 import { openMemoryStore } from '../store/memory.ts';
-import { Credentials, type MemberCertificate } from './credentials.ts';
+import { Credentials, type MemberCertificate, newPassword } from './credentials.ts';
+import { keyFileSecret } from './names.ts';
 import { admitted, replicaSet } from './testing/rig.ts';
 
 const UID = 'uid-1';
@@ -165,6 +166,16 @@ test('A4.3 a marker is genuine only with the proof made for exactly this member 
   ])
     expect(await credentials.isGenuine(UID, { ...marker, ...change }), JSON.stringify(change)).toBe(false);
   expect(await credentials.isGenuine('never-made', marker)).toBe(false);
+});
+
+test('CRD-02 passwords are long, safe in URLs and never equal; a keyfile is what the server takes', async () => {
+  const passwords = Array.from({ length: 50 }, newPassword);
+  for (const password of passwords) expect(password).toMatch(/^[A-Za-z0-9_-]{32}$/);
+  expect(new Set(passwords).size).toBe(50);
+  const { credentials, secrets } = await scene();
+  await credentials.ensure(UID);
+  const keyfile = (await secrets.get(keyFileSecret(UID)))?.reveal() ?? '';
+  expect(keyfile).toMatch(/^[A-Za-z0-9+/]{756,1024}$/);
 });
 
 test('CRD-08 S10 secrets of a cluster are made once: asked for again they are the same; a lost one is not replaced', async () => {

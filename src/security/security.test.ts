@@ -20,7 +20,6 @@ import { ManualClock } from '../store/testing/clock.ts';
 import { atomicWriteFile } from './files.ts';
 import { makeLog } from './log.ts';
 import { createKeyFile, loadMasterKey } from './master-key.ts';
-import { generateKeyFile, generatePassword } from './passwords.ts';
 import { generateMasterKeyText, keyId, masterKeyFrom, parseMasterKey, seal, unseal } from './seal.ts';
 import { hasMasterKey, openSecrets, rotateMasterKey } from './secrets.ts';
 import { openTokens } from './tokens.ts';
@@ -323,16 +322,6 @@ describe('files, passwords and log', () => {
     expect(await codeOf(() => atomicWriteFile(path, broken, 0o600))).toBe('FileNotWritable');
     expect(readFileSync(path, 'utf8')).toBe('old');
     expect(readdirSync(join(folder, 'only'))).toEqual(['member.pem']);
-  });
-
-  test('passwords are long, safe in URLs and never equal; keyfiles are what the server takes', () => {
-    const passwords = Array.from({ length: 50 }, () => generatePassword().reveal());
-    for (const password of passwords) expect(password).toMatch(/^[A-Za-z0-9_-]{32}$/);
-    expect(new Set(passwords).size).toBe(50);
-    const content = generateKeyFile().reveal().trim();
-    expect(content).toMatch(/^[A-Za-z0-9+/]+$/);
-    expect(content.length).toBeGreaterThanOrEqual(756);
-    expect(content.length).toBeLessThanOrEqual(1024);
   });
 
   test('S8 a log line has the message, fields and error code, and no secrets', () => {
