@@ -12,6 +12,7 @@ import {
   EMPTY_BOOK,
   type Entry,
   entryOf,
+  numberOf,
   statusDocument,
 } from '../maintenance/index.ts';
 import { DEFAULT_NAMESPACE, type MaintenanceTask } from '../model/index.ts';
@@ -213,5 +214,3 @@ export const placeOf = ({ metadata }: StoredObject): TaskPlace => ({
   uid: metadata.uid,
   generation: metadata.generation,
 });
-
-const numberOf = (id: string): number => Number(/-(\d+)$/.exec(id)?.[1] ?? 0);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { TlsMode } from '../model/index.ts';
 import { desired, host, observed, placed, running, seen } from './fixtures.ts';
 import { guard } from './guard.ts';
 import { advance } from './learn.ts';
@@ -8,7 +9,7 @@ import { preview } from './preview.ts';
 import { backoff, initialState } from './state.ts';
 import { applyOutcome, startStep } from './steps.ts';
 import { connectionString } from './topology.ts';
-import type { Desired, Observed, State, TlsMode } from './types.ts';
+import type { Desired, Observed, State } from './types.ts';
 
 const transcript = (o: Observed, d: Desired, s: State): string =>
   preview(o, d, s, 0)

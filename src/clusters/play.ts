@@ -1,6 +1,6 @@
 /** A set that plays along, for the tests of planners: steps work, members come back. */
 import { expect } from 'vitest';
-import { seriesOf } from '../model/index.ts';
+import { seriesOf, type TlsMode } from '../model/index.ts';
 import { modelCertificate } from './certificates.ts';
 import type { Step } from './decisions.ts';
 import type { DatabaseFacts, MemberStateName, ReplSetConfig } from './facts.ts';
@@ -22,7 +22,6 @@ import type {
   ObservedMember,
   OperationRequest,
   State,
-  TlsMode,
 } from './types.ts';
 
 /** A set that plays along: steps work, members come back, the highest index of the healthy ones is elected. */

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { TlsMode } from '../model/index.ts';
 import type { Step } from './decisions.ts';
 import type { MemberFacts } from './facts.ts';
 import { desired, running, seen } from './fixtures.ts';
@@ -13,7 +14,7 @@ import { withMember } from './state.ts';
 import { status } from './status.ts';
 import { startStep } from './steps.ts';
 import { memberHost } from './topology.ts';
-import type { Observed, TlsMode } from './types.ts';
+import type { Observed } from './types.ts';
 
 test('A7.3 A9.1 A8.2 S3 a changed configuration: secondaries from the highest index, then a hand-over, then the old primary', () => {
   const play = new Play(desired());

@@ -4,8 +4,9 @@
  */
 import type { Secret } from '../base/secret.ts';
 import type { Bytes } from '../base/units.ts';
+import type { TlsMode } from '../model/index.ts';
 import type { OwnerMarker, ReplSetConfig } from './facts.ts';
-import type { MemberRole, TlsMode } from './types.ts';
+import type { MemberRole } from './types.ts';
 
 export interface Login {
   readonly user: string;

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { GIB } from '../base/units.ts';
+import type { TlsMode } from '../model/index.ts';
 import { desired, placed, running } from './fixtures.ts';
 import { cacheGb, configFingerprint, goalOf, snapshotInputs } from './snapshotInputs.ts';
 import { withMember } from './state.ts';
-import type { State, TlsMode } from './types.ts';
+import type { State } from './types.ts';
 
 test('A9.6 RES-02 the cache is half of the memory above 512 MiB, at least 0.25 GB, to two decimals', () => {
   const cache = (gib: number | null): number => cacheGb({ memoryBytes: gib === null ? null : gib * GIB });

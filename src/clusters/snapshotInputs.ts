@@ -1,5 +1,6 @@
 /** What goes into a member's snapshot besides secrets, and the fingerprint by which a change of it is seen. */
 import { type Bytes, GIB } from '../base/units.ts';
+import { TLS_MODES, type TlsMode } from '../model/index.ts';
 import { loginsNow } from './operations/rotateUsers.ts';
 import type { MemberSnapshot } from './snapshot.ts';
 import { componentOf, memberHost, serviceHostname, stayingMembers, untouched } from './topology.ts';
@@ -11,7 +12,6 @@ import type {
   MemberRole,
   MemberState,
   State,
-  TlsMode,
 } from './types.ts';
 
 /** A9.6: max(0.25, 0.5·(maxRAM − 0.5)) GB, to two decimals. Without a memory limit: the smallest, so that many members fit one machine. */
@@ -50,19 +50,16 @@ export function stable(value: unknown): string {
   return JSON.stringify(value) ?? 'null';
 }
 
-/** Modes in the order in which all members pass through them (A9.3). */
-const MODES: readonly TlsMode[] = ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'];
-
 /**
  * The mode all members go to next on the way to the spec's. Members stand at most one step apart; while they do, they are
  * brought together first, onward or back, so that every pair always has a common way to talk (S12).
  */
 export function nextTlsMode(current: readonly TlsMode[], wanted: TlsMode): TlsMode {
   if (current.length === 0) return wanted;
-  const places = current.map((mode) => MODES.indexOf(mode));
-  const [low, high, goal] = [Math.min(...places), Math.max(...places), MODES.indexOf(wanted)];
+  const places = current.map((mode) => TLS_MODES.indexOf(mode));
+  const [low, high, goal] = [Math.min(...places), Math.max(...places), TLS_MODES.indexOf(wanted)];
   const next = low !== high ? (goal >= high ? high : low) : goal > low ? low + 1 : goal < low ? low - 1 : low;
-  return MODES[next] ?? wanted;
+  return TLS_MODES[next] ?? wanted;
 }
 
 /**

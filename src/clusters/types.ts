@@ -1,12 +1,10 @@
 /** The provider's vocabulary: what is wanted (Desired), remembered (State), seen (Observed) and decided (Decision). */
 import type { Bytes, Millis } from '../base/units.ts';
-import type { OperationSpec, OperationType } from '../model/index.ts';
+import type { OperationSpec, OperationType, TlsMode } from '../model/index.ts';
 import type { MemberFacts, OperationFacts, ServiceFacts } from './facts.ts';
 import type { DesiredWindow } from './windows.ts';
 
 // ── desired ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-export type TlsMode = 'disabled' | 'allowTLS' | 'preferTLS' | 'requireTLS';
 
 export interface DesiredMember {
   readonly votes: 0 | 1;

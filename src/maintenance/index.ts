@@ -22,7 +22,7 @@ export {
   releaseMember,
   sameAsk,
 } from './admit.ts';
-export type { Answer, RequestInput } from './answers.ts';
+export { type Answer, numberOf, type RequestInput } from './answers.ts';
 export { BETTER, type Compat, ORIGINAL } from './compat.ts';
 export { Desk, type DeskOptions } from './desk.ts';
 export * from './documents.ts';

@@ -2,7 +2,7 @@
 import type { OperationRequest } from '../clusters/index.ts';
 import type { Informer, ObjectChanged } from '../engine/informer.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
-import type { Operation } from '../model/index.ts';
+import { isOperationOver, type Operation } from '../model/index.ts';
 import { CANCEL_ANNOTATION, REQUESTED_BY_ANNOTATION } from './names.ts';
 
 /** The cluster an operation is about. */
@@ -17,11 +17,9 @@ export function isAbout(operation: StoredObject, cluster: StoredObject): boolean
   return namespace === cluster.metadata.namespace && name === cluster.metadata.name;
 }
 
-const ENDED: ReadonlySet<string> = new Set(['Succeeded', 'Failed', 'Cancelled', 'Superseded']);
-
 /** Whether it is over, by its document. */
 export const hasEnded = (operation: StoredObject): boolean =>
-  ENDED.has((operation.status as Operation['status'])?.state ?? '');
+  isOperationOver((operation.status as Operation['status'])?.state);
 
 /** What the document asks for, in the planner's terms. */
 export function requestOf(operation: StoredObject): OperationRequest {

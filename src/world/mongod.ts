@@ -4,7 +4,7 @@
  */
 import type { Rng } from '../base/rng.ts';
 import type { Millis } from '../base/units.ts';
-import type { TlsMode } from '../clusters/index.ts';
+import type { TlsMode } from '../model/index.ts';
 import { majorOf, seriesOf } from '../model/index.ts';
 import {
   type Command,

@@ -1,7 +1,7 @@
 /** Operations (A13.1): ask for one, follow it, list them, cancel one. */
 import { BelayError } from '../../base/error.ts';
 import type { Millis } from '../../base/units.ts';
-import { OPERATION_STATES } from '../../model/index.ts';
+import { isOperationOver, OPERATION_STATES } from '../../model/index.ts';
 import { type ApiObject, listAll, objectPath } from '../client.ts';
 import { type Context, kindOf, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
@@ -22,10 +22,9 @@ export interface AskOptions {
   readonly timeoutMillis: Millis;
 }
 
-const ENDED: ReadonlySet<unknown> = new Set(['Succeeded', 'Failed', 'Cancelled', 'Superseded']);
 /** Whether an operation is over. */
 export const hasEnded = (object: ApiObject | null): boolean =>
-  object !== null && ENDED.has(statusOf(object).state);
+  object !== null && isOperationOver(statusOf(object).state);
 
 /** Names as verbs print them, `mongodb/orders` or `operations/orders-restart-x7k2`, are taken too. */
 const bare = (word: string, kinds: RegExp): string => word.replace(kinds, '');

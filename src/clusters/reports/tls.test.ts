@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
+import type { TlsMode } from '../../model/index.ts';
 import { host, observed, sharded } from '../fixtures.ts';
 import { foresee } from '../preview.ts';
 import { initialState } from '../state.ts';
-import type { TlsMode } from '../types.ts';
 
 const MODES: readonly TlsMode[] = ['disabled', 'allowTLS', 'preferTLS', 'requireTLS'];
 const versions = ['8.0.32-14'];

@@ -126,6 +126,10 @@ export const OPERATION_STATES = [
 ] as const;
 export type OperationState = (typeof OPERATION_STATES)[number];
 
+/** Whether an operation is over, by how it stands. */
+export const isOperationOver = (state: unknown): boolean =>
+  state === 'Succeeded' || state === 'Failed' || state === 'Cancelled' || state === 'Superseded';
+
 const operationStatus = z.strictObject({
   ...commonStatus,
   state: z.enum(OPERATION_STATES).optional().describe('How far it has come.'),
