@@ -51,3 +51,10 @@ export function formatBytes(size: Bytes): string {
   }
   return `${size} B`;
 }
+
+/** A moment for people, the same in every sentence: `2026-11-30T10:05:00Z`. */
+export const formatMoment = (at: Millis): string => `${new Date(at).toISOString().slice(0, 19)}Z`;
+
+/** How many there are, for people: `1 member`, `3 members`. */
+export const formatCount = (count: number, noun: string): string =>
+  `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -1,5 +1,6 @@
 /** Problems and remarks about documents: file, line and column, field, message, aligned (experience.md, Errors). */
 import type { BelayError, Problem } from '../base/error.ts';
+import { formatCount } from '../base/units.ts';
 import { documentId, type SourceDocument, type SourceProblem } from '../model/index.ts';
 import { type Context, structured } from './context.ts';
 import { asText } from './output.ts';
@@ -100,7 +101,7 @@ export function reportText(report: Report): string {
   if (report.title === '') return rows.map((r) => `${file}:${r.line}:${r.column}  ${r.message}`).join('\n');
   const place = Math.max(...rows.map((r) => `${r.line}:${r.column}`.length));
   const field = Math.min(FIELD_WIDTH, Math.max(...rows.map((r) => r.path.length)));
-  const count = `${rows.length} problem${rows.length === 1 ? '' : 's'}`;
+  const count = formatCount(rows.length, 'problem');
   return [
     `${file}: ${report.title} ${report.what}, ${count}`,
     ...rows.map((r) => `  ${`${r.line}:${r.column}`.padEnd(place)}  ${r.path.padEnd(field)}  ${r.message}`),
@@ -119,7 +120,7 @@ export async function report(context: Context, reports: readonly Report[]): Prom
   if (reports.length === 0) return;
   const [first] = reports;
   const same = reports.every((each) => each.error.code === first?.error.code);
-  const detail = `${reports.length} document${reports.length === 1 ? '' : 's'} refused`;
+  const detail = `${formatCount(reports.length, 'document')} refused`;
   // The same names as for every other failure (`main.ts`).
   context.terminal.err(
     await asText(

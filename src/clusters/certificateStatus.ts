@@ -1,5 +1,5 @@
 /** The condition `TLSCertificate`: the earliest end in the chain, what is renewed, what waits for what (A9.4, TLS-05). */
-import { DAY, type Millis } from '../base/units.ts';
+import { DAY, formatCount, type Millis } from '../base/units.ts';
 import type { Condition } from '../model/meta.ts';
 import { certificateNeed } from './certificates.ts';
 import type { Plan } from './decisions.ts';
@@ -52,7 +52,7 @@ function endings(all: readonly MemberView[]): readonly { readonly name: string; 
 
 function ending(what: string, at: Millis, now: Millis, more: string | null): Draft {
   const days = Math.floor((at - now) / DAY);
-  const left = at <= now ? 'ended' : `ends in ${days} day${days === 1 ? '' : 's'},`;
+  const left = at <= now ? 'ended' : `ends in ${formatCount(days, 'day')},`;
   const message = `${what} ${left} on ${dateOf(at)}${more === null ? '' : `; ${more}`}`;
   return draft('False', at <= now ? 'Expired' : 'ExpiresSoon', message);
 }

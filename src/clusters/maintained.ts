@@ -1,5 +1,5 @@
 /** Members that a person's maintenance task holds (C6.4): how that is found, and what is said of it, alike everywhere. */
-import type { Millis } from '../base/units.ts';
+import { formatMoment } from '../base/units.ts';
 import type { Decision } from './decisions.ts';
 import type { InMaintenance, Observed } from './types.ts';
 
@@ -9,12 +9,10 @@ export const holderOf = ({ maintenance = [] }: Observed, member: string): InMain
 
 /** `task m-1 of eve until 2026-01-01T00:00:00Z` */
 export const taskText = ({ task, owner, until }: Omit<InMaintenance, 'member'>): string =>
-  `task ${task} of ${owner}${until === null ? '' : ` until ${secondsOf(until)}`}`;
+  `task ${task} of ${owner}${until === null ? '' : ` until ${formatMoment(until)}`}`;
 
 /** What is said of a member that is not well meanwhile. */
 export const maintenanceText = (held: InMaintenance): string => `is in maintenance: ${taskText(held)}`;
-
-const secondsOf = (at: Millis): string => `${new Date(at).toISOString().slice(0, 19)}Z`;
 
 /**
  * Whoever works on a machine reboots it, and its agent with it: that nobody reports the member is waited for as what it is, and is

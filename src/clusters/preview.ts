@@ -3,7 +3,7 @@
  * anything is touched. The model is optimistic about the world and exact about the order; it runs the production planner.
  */
 import { check } from '../base/error.ts';
-import type { Bytes, Millis } from '../base/units.ts';
+import { type Bytes, formatCount, type Millis } from '../base/units.ts';
 import type { BlockReason, Decision, Placement, Plan, Step, WaitReason } from './decisions.ts';
 import { type Disruption, disruptionsOf } from './disruption.ts';
 import { views } from './interpret.ts';
@@ -175,7 +175,7 @@ function detailOf(act: Extract<Decision, { kind: 'act' }>, state: State): string
     case 'publish':
       return `hand over configuration ${first.configVersion}; the processes start with it`;
     case 'initiate':
-      return `initiate with ${first.config.members.length} member${first.config.members.length === 1 ? '' : 's'} at once, through ${first.via}`;
+      return `initiate with ${formatCount(first.config.members.length, 'member')} at once, through ${first.via}`;
     case 'createFirstUser':
       return 'userAdmin, by the localhost exception of the elected primary';
     case 'reconcileSystemUsers':

@@ -1,5 +1,5 @@
 /** What a Topology document and pushed health say, as a part of the fleet. */
-import type { Millis } from '../base/units.ts';
+import { formatMoment, type Millis } from '../base/units.ts';
 import { parseDuration, type Topology } from '../model/index.ts';
 import { nodeKeyOf } from './documents.ts';
 import type {
@@ -10,7 +10,6 @@ import type {
   NodeState,
   StateStorageSpec,
 } from './fleetSpec.ts';
-import { timeText } from './rules/look.ts';
 
 type Spec = Topology['spec'];
 type Status = Topology['status'];
@@ -38,7 +37,7 @@ function ageing({ healthMaxAge }: Spec, status: Status | null, now: Millis): Age
   const isOld = (at: string | undefined): boolean => at !== undefined && Date.parse(at) + age <= now;
   return {
     isOld: (at) => isOld(at ?? last),
-    text: (at) => timeText(Date.parse(at ?? last ?? '')),
+    text: (at) => formatMoment(Date.parse(at ?? last ?? '')),
     documentIsOld: isOld(nodesSince(status)),
   };
 }

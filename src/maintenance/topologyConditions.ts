@@ -1,7 +1,7 @@
 /** What is to be known of a Topology document at a moment (A7.4, C6.3, C5.3): computed when somebody looks, since health gets old by itself. */
-import type { Millis } from '../base/units.ts';
+import { formatCount, formatMoment, type Millis } from '../base/units.ts';
 import type { Condition, Topology } from '../model/index.ts';
-import { namesText, timeText } from './rules/look.ts';
+import { namesText } from './rules/look.ts';
 import { oldHealth, topologyFleet } from './topology.ts';
 
 /** A document with its spec; the status as the store has it. */
@@ -40,7 +40,7 @@ const accepted = ({ spec, createdAt }: Document): Draft => ({
   type: 'Accepted',
   status: 'True',
   reason: 'Valid',
-  message: `${counted(spec.nodes.length, 'node')}, ${counted(spec.storageGroups.length, 'storage group')}`,
+  message: `${formatCount(spec.nodes.length, 'node')}, ${formatCount(spec.storageGroups.length, 'storage group')}`,
   lastTransitionTime: createdAt,
 });
 
@@ -56,7 +56,7 @@ function reported({ spec, status, createdAt }: Document): Draft {
     type,
     status: 'True',
     reason: 'Pushed',
-    message: `last pushed at ${timeText(Date.parse(health.observedAt))}; the state of ${told} of ${counted(spec.nodes.length, 'node')} was told`,
+    message: `last pushed at ${formatMoment(Date.parse(health.observedAt))}; the state of ${told} of ${formatCount(spec.nodes.length, 'node')} was told`,
     lastTransitionTime: health.nodesSince ?? health.observedAt,
   };
 }
@@ -70,13 +70,13 @@ function staleness({ name, spec, status, createdAt }: Document, now: Millis): Dr
     const message = 'nothing that was pushed is too old to be believed';
     return { type, status: 'False', reason: 'UpToDate', message, lastTransitionTime };
   }
-  const disks = old.disks === 0 ? [] : [counted(old.disks, 'disk')];
+  const disks = old.disks === 0 ? [] : [formatCount(old.disks, 'disk')];
   const who = [...(old.nodes.length === 0 ? [] : [namesText(old.nodes)]), ...disks].join(' and ');
   return {
     type,
     status: 'True',
     reason: 'HealthTooOld',
-    message: `${who} not told of within ${spec.healthMaxAge} since ${timeText(old.since)}: counts as down until health is pushed again`,
+    message: `${who} not told of within ${spec.healthMaxAge} since ${formatMoment(old.since)}: counts as down until health is pushed again`,
     lastTransitionTime: new Date(old.since).toISOString(),
   };
 }
@@ -90,8 +90,8 @@ function readiness({ name, spec, status, createdAt }: Document, now: Millis, sta
   const disks = nodes.flatMap((n) => n.disks).filter(({ ok }) => !ok).length;
   const vdisks = groups.flatMap((g) => g.vdisks).filter(({ ok }) => !ok).length;
   const faulty = [
-    ...(disks === 0 ? [] : [counted(disks, 'disk')]),
-    ...(vdisks === 0 ? [] : [counted(vdisks, 'virtual disk')]),
+    ...(disks === 0 ? [] : [formatCount(disks, 'disk')]),
+    ...(vdisks === 0 ? [] : [formatCount(vdisks, 'virtual disk')]),
   ];
   const parts = [
     ['NodesDown', 'down', down],
@@ -108,11 +108,9 @@ function readiness({ name, spec, status, createdAt }: Document, now: Millis, sta
     stale.status === 'True' ? stale.lastTransitionTime : (status?.health?.observedAt ?? createdAt);
   const [first] = wrong;
   if (first === undefined) {
-    const message = `${counted(nodes.length, 'node')} up, all disks well`;
+    const message = `${formatCount(nodes.length, 'node')} up, all disks well`;
     return { type, status: 'True', reason: 'AllUp', message, lastTransitionTime };
   }
   const message = wrong.map(([, what, names]) => `${what}: ${namesText(names)}`).join('; ');
   return { type, status: 'False', reason: first[0], message, lastTransitionTime };
 }
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;

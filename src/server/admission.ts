@@ -3,7 +3,7 @@
  * stored, or every problem at once; nothing is half-done.
  */
 import { BelayError, type Problem } from '../base/error.ts';
-import type { Millis } from '../base/units.ts';
+import { formatCount, type Millis } from '../base/units.ts';
 import { changeRemarks, remarks, unsupportedFeatures } from '../clusters/index.ts';
 import type { ObjectKey, StoredObject } from '../engine/ports.ts';
 import {
@@ -143,7 +143,7 @@ const beingDeleted = (current: StoredObject): Problem => ({
 /** A document with problems, as one error with all of them. */
 export function invalid(document: unknown, problems: readonly Problem[]): BelayError {
   const kind = (document as { kind?: unknown })?.kind;
-  const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}`;
+  const count = formatCount(problems.length, 'problem');
   return new BelayError('Invalid', `${typeof kind === 'string' ? kind : 'document'} has ${count}`, {
     retry: 'never',
     problems,

@@ -1,6 +1,7 @@
 /** What is wrong with a request for maintenance as a whole, told with its fields: another's name, things named twice, a topology that is not there. */
 import type { Authority, NodeView } from '../authority/index.ts';
 import { BelayError, type Problem } from '../base/error.ts';
+import { formatCount } from '../base/units.ts';
 import { BETTER, ORIGINAL, type TaskSpec, taskSpecOf } from '../maintenance/index.ts';
 import { inFlightProblem, type MaintenanceTask, type Warning } from '../model/index.ts';
 import type { Identity } from './deps.ts';
@@ -24,7 +25,7 @@ export async function refuseUnfit(
     ...(request.compat === true ? [] : twice(places, nodes)),
   ];
   if (problems.length === 0) return;
-  const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}`;
+  const count = formatCount(problems.length, 'problem');
   throw new BelayError('Invalid', `the task has ${count}`, { retry: 'never', problems });
 }
 

@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { BelayError } from '../base/error.ts';
+import { formatCount } from '../base/units.ts';
 import { problemsFromIssues } from '../model/index.ts';
 import { ROLES, type Role } from '../security/tokens.ts';
 import type { ApiDeps, Identity } from './deps.ts';
@@ -141,14 +142,10 @@ function checkBody(body: unknown, route: Route): unknown {
   const parsed = route.body.check.safeParse(body ?? {});
   if (parsed.success) return parsed.data;
   const problems = problemsFromIssues(parsed.error.issues, body, { namesAt: () => [] });
-  throw new BelayError(
-    'Invalid',
-    `the request has ${problems.length} problem${problems.length === 1 ? '' : 's'}`,
-    {
-      retry: 'never',
-      problems,
-    },
-  );
+  throw new BelayError('Invalid', `the request has ${formatCount(problems.length, 'problem')}`, {
+    retry: 'never',
+    problems,
+  });
 }
 
 // ── helpers for handlers ───────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
  * control planes on one store take pushes; a counter beside the status lets none of them write over what another one noted.
  */
 import { BelayError } from '../base/error.ts';
-import type { Millis } from '../base/units.ts';
+import { formatCount, type Millis } from '../base/units.ts';
 import { DEFAULT_NAMESPACE, healthProblems, type Topology, type TopologyHealth } from '../model/index.ts';
 import type { ApiDeps } from './deps.ts';
 import { getObject } from './objects.ts';
@@ -46,7 +46,7 @@ async function noteOnce(
   const now = clock.now();
   const problems = healthProblems(news, spec, now);
   if (problems.length > 0) {
-    const count = `${problems.length} problem${problems.length === 1 ? '' : 's'}`;
+    const count = formatCount(problems.length, 'problem');
     throw new BelayError('Invalid', `health of topology ${name} has ${count}`, { retry: 'never', problems });
   }
   const health = mergedHealth((object.status as Topology['status'] | null)?.health, news, spec, now);

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { openExecutables } from '../../agent/executables.ts';
 import { BelayError } from '../../base/error.ts';
-import { formatBytes, GIB } from '../../base/units.ts';
+import { formatBytes, formatCount, GIB } from '../../base/units.ts';
 import { findBuild } from '../../model/index.ts';
 import type { ApiList } from '../client.ts';
 import { type Context, structured } from '../context.ts';
@@ -136,7 +136,7 @@ async function server(context: Context): Promise<readonly Finding[]> {
       {
         level: 'ok',
         about: 'control plane',
-        message: `${context.client.url} answers, ${hosts.items.length} host${hosts.items.length === 1 ? '' : 's'}`,
+        message: `${context.client.url} answers, ${formatCount(hosts.items.length, 'host')}`,
       },
     ];
     if (hosts.items.length === 0)

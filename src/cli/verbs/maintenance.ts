@@ -1,5 +1,6 @@
 /** `belay maintenance …`: asking for hosts and nodes, and what became of it. */
 import { BelayError } from '../../base/error.ts';
+import { formatCount } from '../../base/units.ts';
 import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText, inLine, table } from '../output.ts';
@@ -498,7 +499,7 @@ async function print(context: Context, task: TaskRow, details: readonly string[]
   if (context.output === 'name') return context.terminal.out(task.name);
   const actions = task.groups.flat();
   const held = actions.length - waiting(task).length;
-  const what = `${actions.length} action${actions.length === 1 ? '' : 's'}`;
+  const what = formatCount(actions.length, 'action');
   const how = held === actions.length ? 'granted' : held === 0 ? 'pending' : `${held} granted`;
   context.terminal.out(
     [

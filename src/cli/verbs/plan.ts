@@ -1,5 +1,5 @@
 import { BelayError } from '../../base/error.ts';
-import { formatBytes, formatDuration } from '../../base/units.ts';
+import { formatBytes, formatCount, formatDuration } from '../../base/units.ts';
 import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
@@ -157,7 +157,7 @@ function ending(answer: PlanAnswer): readonly string[] {
   if (steps.length === 0 && refusals.length === 0 && waits.length === 0)
     return [changes.length === 0 ? 'nothing to do' : 'nothing to do but to remember the change'];
   if (steps.length > 0)
-    lines.push('', `${times(steps.length, 'step')}, ${effectOf(steps)}.`, ...durationLines(steps));
+    lines.push('', `${formatCount(steps.length, 'step')}, ${effectOf(steps)}.`, ...durationLines(steps));
   if (waits.length > 0) lines.push('');
   for (const { on, detail } of waits) lines.push(`waits    ${on}: ${detail}`);
   return lines;
@@ -178,7 +178,9 @@ function votesText({ votes }: StepRow): readonly string[] {
 const expectedText = ({ expected }: StepRow): readonly string[] =>
   expected === undefined || expected === null
     ? []
-    : [`~${formatDuration(expected.millis)}${sizeText(expected)} (${times(expected.of, 'earlier one')})`];
+    : [
+        `~${formatDuration(expected.millis)}${sizeText(expected)} (${formatCount(expected.of, 'earlier one')})`,
+      ];
 
 /** A first copy is judged by its size. */
 const sizeText = ({ bytes }: { readonly bytes?: number }): string =>
@@ -197,8 +199,6 @@ function durationLines(steps: readonly StepRow[]): readonly string[] {
     : [`About ${total} by earlier steps here; of ${unknown.join(', ')} there is none to judge by.`];
 }
 
-const times = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
-
 /** What somebody who uses the database would notice of all of it. */
 function effectOf(steps: PlanAnswer['steps']): string {
   const count = (word: string): number => steps.filter((s) => s.impact.includes(word)).length;
@@ -206,9 +206,9 @@ function effectOf(steps: PlanAnswer['steps']): string {
   const deletions = count('cannot be undone');
   const effects = [
     ...(down === 0 ? [] : [`members go down in ${down} of them`]),
-    ...(restarts === 0 ? [] : [`${times(restarts, 'restart')}, at most one member down at a time`]),
-    ...(elections === 0 ? [] : [times(elections, 'election')]),
-    ...(deletions === 0 ? [] : [`${times(deletions, 'volume')} deleted for good`]),
+    ...(restarts === 0 ? [] : [`${formatCount(restarts, 'restart')}, at most one member down at a time`]),
+    ...(elections === 0 ? [] : [formatCount(elections, 'election')]),
+    ...(deletions === 0 ? [] : [`${formatCount(deletions, 'volume')} deleted for good`]),
   ];
   return effects.length === 0 ? 'nothing goes down' : effects.join(', ');
 }

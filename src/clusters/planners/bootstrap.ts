@@ -1,3 +1,4 @@
+import { formatCount } from '../../base/units.ts';
 import type { Decision } from '../decisions.ts';
 import { initiated, type MemberView, primaryOf, replicaSetIds, runsItsSnapshot } from '../interpret.ts';
 import { initialConfig, memberHost } from '../topology.ts';
@@ -107,7 +108,7 @@ function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
   return act(
     'Bootstrapping',
     [{ kind: 'initiate', replicaSet: set.name, via: via.member.name, config }],
-    `initiate ${set.name} with ${members.length} member${members.length === 1 ? '' : 's'}`,
+    `initiate ${set.name} with ${formatCount(members.length, 'member')}`,
   );
 }
 

@@ -1,3 +1,4 @@
+import { formatCount } from '../../base/units.ts';
 import type { Decision, Step } from '../decisions.ts';
 import { primaryOf } from '../interpret.ts';
 import { UNCONFIRMED } from '../limits.ts';
@@ -138,7 +139,7 @@ export const planUsers: Planner = (scene) => {
       act(
         steps.some((s) => s.kind === 'applyUser') ? 'UserChanged' : 'UserRemoved',
         steps,
-        `${steps.length} user${steps.length === 1 ? '' : 's'}`,
+        formatCount(steps.length, 'user'),
       ),
     );
   return verdict(decisions, false);

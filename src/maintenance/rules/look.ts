@@ -1,5 +1,5 @@
 /** What all rules look at: one check of one request, and how to say who stands in the way. */
-import type { Millis } from '../../base/units.ts';
+import { formatMoment, type Millis } from '../../base/units.ts';
 import type { Compat } from '../compat.ts';
 import type { Fleet, Item, LockRef } from '../fleet.ts';
 import { NAMES_SHOWN } from '../limits.ts';
@@ -36,9 +36,6 @@ export const refuse = (
   by: readonly Blocker[] = [],
   retryAt: Millis | null = null,
 ): Refusal => ({ code, reason, message, by, retryAt });
-
-/** The same moment in every sentence: `2026-11-30T10:05:00Z`. */
-export const timeText = (at: Millis): string => `${new Date(at).toISOString().slice(0, 19)}Z`;
 
 /** Some names and how many more there are. */
 export function namesText(names: readonly string[]): string {
@@ -81,13 +78,13 @@ function lockText(ref: LockRef): string {
   switch (ref.kind) {
     case 'held': {
       const { id, owner, deadline } = ref.permission;
-      const until = deadline === null ? 'until it is dropped' : `until ${timeText(deadline)}`;
+      const until = deadline === null ? 'until it is dropped' : `until ${formatMoment(deadline)}`;
       return `locked by ${id} of task ${ref.task} (owner ${owner}) ${until}`;
     }
     case 'announced':
       return ref.after === undefined
-        ? `out of service until ${timeText(ref.until)}, announced by ${ref.owner}`
-        : `given back a moment ago by task ${ref.after} (owner ${ref.owner}) and counts as out until ${timeText(ref.until)}, when it is known how it came back`;
+        ? `out of service until ${formatMoment(ref.until)}, announced by ${ref.owner}`
+        : `given back a moment ago by task ${ref.after} (owner ${ref.owner}) and counts as out until ${formatMoment(ref.until)}, when it is known how it came back`;
     case 'queued':
       return `wanted by the more urgent task ${ref.task} (owner ${ref.owner}, priority ${ref.priority})`;
     case 'pass':

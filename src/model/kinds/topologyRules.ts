@@ -3,7 +3,7 @@
  * once. A name that leads nowhere would make a node look as if it carried nothing, and it could be taken with data on it (C6.3).
  */
 import type { Problem } from '../../base/error.ts';
-import { MINUTE, type Millis } from '../../base/units.ts';
+import { formatCount, MINUTE, type Millis } from '../../base/units.ts';
 import { type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
 import type { Topology, TopologyHealth } from './maintenance.ts';
 
@@ -115,7 +115,7 @@ function shapeRules(group: unknown, path: string, { problems, warnings }: Found)
   const size = SIZES.get(erasure);
   if (size === undefined || !Array.isArray(mapAt(group)['vdisks'])) return;
   const vdisks = listAt(group, 'vdisks');
-  const has = `has ${vdisks.length} virtual disk${vdisks.length === 1 ? '' : 's'}, a group of ${erasure}`;
+  const has = `has ${formatCount(vdisks.length, 'virtual disk')}, a group of ${erasure}`;
   if (vdisks.length < size) {
     const message = `${has} has ${size}: name those that are missing, or correct the erasure`;
     problems.push({ path, message });
