@@ -1,6 +1,14 @@
 /** Nodes and hosts as people look at them: state, holder, deadline, who waits, and what to be careful about (C6.4). */
 import { DAY, formatDuration, type Millis } from '../base/units.ts';
-import { type Desk, type Entry, entryName, itemsOf, type NodeSpec, resolve } from '../maintenance/index.ts';
+import {
+  canHandOver,
+  type Desk,
+  type Entry,
+  entryName,
+  itemsOf,
+  type NodeSpec,
+  resolve,
+} from '../maintenance/index.ts';
 
 /** A task that has waited or been held for so long is probably forgotten. */
 const STALE: Millis = DAY;
@@ -17,6 +25,8 @@ export interface NodeView {
   /** `Maintenance`: locked and not up, so nobody has to worry; `Up` may be locked as well. */
   readonly state: 'Up' | 'Down' | 'Unknown' | 'Maintenance';
   readonly holders: readonly Holder[];
+  /** It is primary, and another member could lead. */
+  readonly canHandOver: boolean;
 }
 
 export interface HostView {
@@ -51,7 +61,7 @@ function nodeView(desk: Desk, node: NodeSpec): NodeView {
   const n = desk.fleet.node(node.key);
   const holders = n === undefined ? [] : holdersOf(desk, { kind: 'node', index: n });
   const state = holders.length > 0 && node.state !== 'up' ? 'Maintenance' : STATES[node.state];
-  return { node, state, holders };
+  return { node, state, holders, canHandOver: n !== undefined && canHandOver(desk.fleet, n) };
 }
 
 function holdersOf(desk: Desk, item: Parameters<Desk['fleet']['refs']>[0]): readonly Holder[] {

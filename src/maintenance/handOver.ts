@@ -1,3 +1,5 @@
+import type { Fleet } from './fleet.ts';
+import { isElectable } from './layout.ts';
 import type { Entry, Mode, Pending } from './types.ts';
 
 /** A member that somebody's task waits for to hand over. */
@@ -32,4 +34,12 @@ export function handOversOf(entries: Iterable<Entry>): readonly HandOver[] {
     }
   }
   return [...found.values()];
+}
+
+/** Whether a node leads its set and another could take over, so that it may hand over before it goes down. */
+export function canHandOver(fleet: Fleet, n: number): boolean {
+  const [set, member] = [fleet.setOf(n), fleet.memberOf(n)];
+  if (set === undefined || member === undefined || fleet.told(n)?.role !== 'PRIMARY') return false;
+  const itself = fleet.state(n) === 'up' && !fleet.nodeLocked(n) && isElectable(member) ? 1 : 0;
+  return set.electable > itself;
 }

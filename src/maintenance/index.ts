@@ -28,7 +28,7 @@ export { Desk, type DeskOptions } from './desk.ts';
 export * from './documents.ts';
 export { Fleet, type Item, type LockRef } from './fleet.ts';
 export * from './fleetSpec.ts';
-export type { HandOver } from './handOver.ts';
+export { canHandOver, type HandOver } from './handOver.ts';
 export * from './limits.ts';
 export { entryName } from './locks.ts';
 export * from './managed.ts';

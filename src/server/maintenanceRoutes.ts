@@ -1,9 +1,10 @@
 /** Routes of maintenance: tasks, what they would do, nodes and hosts, and the health of topologies. */
 import { z } from 'zod';
-import type { Authority, HostView, NodeView } from '../authority/index.ts';
+import type { Authority, HostView } from '../authority/index.ts';
 import { BelayError } from '../base/error.ts';
 import { ORIGINAL, type TaskReply } from '../maintenance/index.ts';
 import { parseDuration, type TopologyHealth, topologyHealthSchema } from '../model/index.ts';
+import { carriedBy } from './carried.ts';
 import type { ApiDeps } from './deps.ts';
 import { tellingEnds } from './endedTask.ts';
 import { refuseUnfit } from './maintenanceRequest.ts';
@@ -367,23 +368,16 @@ async function answer(maintenance: Authority, reply: TaskReply): Promise<Json> {
   return told(maintenance, reply);
 }
 
-/** A task with what is on its hosts: people think in members, not in locks. */
+/** A task with what is on its hosts. */
 async function told(
   maintenance: Authority,
   reply: TaskReply,
   topology?: string,
   hosts: () => Promise<readonly HostView[]> = () => maintenance.hosts(),
 ): Promise<Json> {
-  const asked = new Set(
-    reply.groups.flat().flatMap(({ action: { scope } }) => (scope.kind === 'host' ? [scope.host] : [])),
-  );
-  const views = asked.size === 0 ? [] : await hosts();
-  const members = new Map(
-    views.filter(({ host }) => asked.has(host)).map(({ host, nodes }) => [host, nodes.map(memberText)]),
-  );
   const of = topology ?? maintenance.topologyOf(reply);
-  return taskJson(reply, of, (host) => members.get(host) ?? []);
+  const scopes = reply.groups.flat().map(({ action }) => action.scope);
+  // Of a topology's nodes nobody leads anything.
+  const asksHosts = scopes.some(({ kind }) => kind === 'host' || (kind === 'node' && of === undefined));
+  return taskJson(reply, of, carriedBy(asksHosts ? await hosts() : []));
 }
-
-const memberText = ({ node }: NodeView): string =>
-  node.role === undefined ? node.name : `${node.name} (${node.role})`;

@@ -11,6 +11,7 @@ import {
   DEFAULT_DURATION,
   forceHelps,
   holdOf,
+  type Scope,
   type TaskReply,
   type TaskSpec,
   taskSpecOf,
@@ -22,6 +23,7 @@ import {
   lockDuration,
   maintenanceTaskSchema,
 } from '../model/index.ts';
+import type { Carried } from './carried.ts';
 import type { Json } from './routes.ts';
 
 /** Most hosts or nodes one request may name in the short form. */
@@ -108,7 +110,7 @@ const iso = (at: Millis | null): string | null => (at === null ? null : new Date
 export function taskJson(
   reply: TaskReply,
   topology: string | undefined,
-  members: (host: string) => readonly string[],
+  carried: (scope: Scope) => Carried,
 ): Json {
   const { entry } = reply;
   const hold = entry === null ? null : holdOf(entry);
@@ -126,16 +128,17 @@ export function taskJson(
     retryAfter: iso(reply.retryAfter),
     askBy: entry === null || entry.pending.length === 0 ? null : iso(askByOf(entry)),
     stale: entry?.stale === true,
-    groups: reply.groups.map((group) => group.map((view) => actionJson(view, topology, members))),
+    groups: reply.groups.map((group) => group.map((view) => actionJson(view, topology, carried))),
   };
 }
 
 function actionJson(
   view: ActionView,
   topology: string | undefined,
-  members: (host: string) => readonly string[],
+  carried: (scope: Scope) => Carried,
 ): Json {
   const { scope, type, duration } = actionDocument(view.action, topology);
+  const { members, primaries } = carried(view.action.scope);
   return {
     id: view.id,
     type,
@@ -149,7 +152,8 @@ function actionJson(
     retryAfter: iso(view.refusal?.retryAt ?? null),
     blockers: view.refusal?.by ?? [],
     forceHelps: view.refusal !== null && waitsForOthers(view.details) && forceHelps(view.refusal.reason),
-    ...(scope.host === undefined ? {} : { members: members(scope.host) }),
+    ...(scope.host === undefined ? {} : { members }),
+    ...(primaries.length === 0 ? {} : { primaries }),
   };
 }
 

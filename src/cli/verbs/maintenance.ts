@@ -30,6 +30,8 @@ export interface ActionRow {
   /** Whether the mode force would get it. */
   readonly forceHelps?: boolean;
   readonly members?: readonly string[];
+  /** Members among it that could hand over before they go down. */
+  readonly primaries?: readonly string[];
 }
 export interface TaskRow {
   readonly name: string;
@@ -230,7 +232,9 @@ function leave(context: Context, task: TaskRow): never {
  * new grants are switched off.
  */
 export async function explain(context: Context, wanted: Wanted): Promise<void> {
-  const task = await ask(context, '/api/v1/maintenance/explain', wanted);
+  const told = await ask(context, '/api/v1/maintenance/explain', wanted);
+  // What is not kept has no wish of its own to tell of.
+  const task = { ...told, stepDown: wanted.stepDown };
   const off = task.switch?.disabled === true ? offText(task.switch) : null;
   const format = structured(context);
   if (format !== null) context.terminal.out(await asText(task, format));
@@ -531,9 +535,18 @@ function actionLines(task: TaskRow, dry: boolean, now: number): readonly string[
     const [first, ...rest] = [
       ...(a.members?.length ? [a.members.join(', ')] : []),
       ...stateLines(task, a, dry, now),
+      ...primaryLines(task, a, dry),
     ];
     return [`${start}${first}`, ...rest.map((line) => `${indent}${line}`)];
   });
+}
+
+/** An election at a moment that is chosen is shorter than one after a loss. */
+function primaryLines(task: TaskRow, { primaries = [] }: ActionRow, dry: boolean): readonly string[] {
+  if (primaries.length === 0 || task.stepDown === true) return [];
+  const how = dry ? 'ask' : `belay maintenance drop ${task.name}, and ask again`;
+  const who = `primary now: ${primaries.join(', ')}; writes wait for an election when that goes down`;
+  return [`${who}; to have it hand over first, ${how} with --step-down`];
 }
 
 function stateLines(task: TaskRow, a: ActionRow, dry: boolean, now: number): readonly string[] {
