@@ -17,6 +17,7 @@ import type { StepOutcome } from '../clusters/decisions.ts';
 import type { Grant } from '../maintenance/index.ts';
 import type { Gate, Passed } from './gate.ts';
 import { Gatekeeper } from './gatekeeper.ts';
+import { heldBefore, heldSince } from './heldBack.ts';
 import { askedForMore, type Informer, keyOf } from './informer.ts';
 import { type Identified, OpenIntents, superseded } from './intents.ts';
 import type { LeaseKeeper } from './leases.ts';
@@ -163,6 +164,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       over: [],
       settling: new Map(),
       atTheGate: false,
+      heldSince: heldBefore(object.status),
     };
   }
 
@@ -286,6 +288,8 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
   ): Promise<RoundResult> {
     const { provider, clock, metrics } = this.#options;
     const now = clock.now();
+    const working = (provider.underWay?.(subject) ?? []).length > 0;
+    pass.memory.heldSince = heldSince(pass.memory.heldSince, plan, working, now);
     const report = provider.report(subject, observed, plan, pass.memory.status, now);
     const outcomes = plan.converged ? pass.memory.open.supersedeAll(now) : [];
     await this.#writer.commit(pass, pass.memory.state, { outcomes }, report);
@@ -316,6 +320,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const effort = (): string => `${fence.epoch}.${++this.#efforts}`;
     const items = steps.map((step) => memory.open.identify(uid, step, effort));
     const state = items.reduce((s, { step, id }) => provider.start(s, step, id, now), memory.state);
+    const heldBack = memory.heldSince === null ? 0 : now - memory.heldSince;
     const intents = items
       .filter((item) => item.isNew)
       .map(({ id, step }) => ({
@@ -327,9 +332,11 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
         epoch: fence.epoch,
         at: now,
         detail: step,
+        ...(heldBack > 0 ? { heldBack } : {}),
       }));
     const replaced = memory.open.replacedBy(items).map((id) => superseded(id, now, 'planned anew'));
     await this.#writer.commit(pass, state, { intents, outcomes: replaced }, report);
+    memory.heldSince = null;
     for (const item of items) memory.open.opened(item);
     return items;
   }

@@ -6,6 +6,7 @@ import { openMemoryStore } from '../store/memory.ts';
 import { Engine } from './engine.ts';
 import { Executor } from './executor.ts';
 import type { Gate } from './gate.ts';
+import { heldBefore, heldSince } from './heldBack.ts';
 import { createToy, silentLog } from './testing/bench.ts';
 import { ManualClock, settle } from './testing/clock.ts';
 import { type ToyHooks, ToyWorld, toyProvider } from './testing/toy.ts';
@@ -200,4 +201,42 @@ test('S13 S11 nothing is asked for what is not wanted any more, and nothing done
     expect(asked, when).toEqual(when === 'before' ? [] : ['uid-1/x']);
     await engine.close();
   }
+});
+
+test('C7.1 the journal tells how long a step waited at the gate once what was begun before it was over', async () => {
+  const { clock, store, engine, desk, down, opened } = await scene();
+  const journal = async (): Promise<readonly (readonly [string, number | undefined])[]> => {
+    const entries = await store.journal({ clusterUid: 'uid-1', limit: 10 });
+    return entries.filter((e) => e.step === 'open').map(({ target, heldBack }) => [target, heldBack]);
+  };
+  const other = { id: 'other', node: 'default/z', holder: 'eve', why: 'works there', priority: 0 };
+  down.add('x');
+  await createToy(store, 'a', ['x', 'y']);
+  await clock.advance(20 * SECOND);
+  admitMember(desk, { ...other, mode: 'force', duration: LONG }, clock.now());
+  down.delete('x');
+  await clock.advance(40 * SECOND);
+  expect(opened()).toEqual(['x']);
+  releaseMember(desk, 'other');
+  await clock.advance(10 * SECOND);
+  const [x, [, heldBack] = []] = await journal();
+  expect(x).toEqual(['x', undefined]);
+  // From the end of the work on x to the release, each as far as it is looked at every five seconds.
+  expect(heldBack).toBeGreaterThanOrEqual(35 * SECOND);
+  expect(heldBack).toBeLessThanOrEqual(45 * SECOND);
+  await engine.close();
+});
+
+test('C7.1 who takes over a wait does not know since when it lasts', () => {
+  const waits = (on: string) => ({ act: null, waits: [{ on, until: 0, detail: '' }] });
+  const status = { conditions: [{ type: 'Ready' }, { type: 'Progressing', reason: 'MaintenanceWindow' }] };
+  expect(heldSince(heldBefore(status), waits('MaintenanceWindow'), false, 5)).toBe(0);
+  expect(heldBefore({ conditions: [{ type: 'Progressing', reason: 'ScaleUp' }] })).toBeNull();
+  expect(heldBefore(null)).toBeNull();
+  expect(heldSince(null, waits('InMaintenance'), false, 5)).toBe(5);
+  expect(heldSince(3, waits('MaintenanceGrant'), false, 5)).toBe(3);
+  // Something is worked on, or waited for that belongs to the work.
+  expect(heldSince(3, waits('MaintenanceGrant'), true, 5)).toBeNull();
+  expect(heldSince(3, waits('InitialSync'), false, 5)).toBeNull();
+  expect(heldSince(3, { act: null, waits: [] }, false, 5)).toBeNull();
 });

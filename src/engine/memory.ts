@@ -23,6 +23,8 @@ export interface Memory<State, Step extends AnyStep> {
   readonly settling: Map<string, Millis>;
   /** The last pass wanted something that the gate did not let through. */
   atTheGate: boolean;
+  /** Since when nothing is worked on because what comes next waits for leave (`heldSince`); null: it is not so. */
+  heldSince: Millis | null;
 }
 
 /** Nothing was to do, and what that was judged from. */

@@ -115,6 +115,11 @@ export interface JournalIntent {
   readonly epoch: number;
   readonly at: Millis;
   readonly detail: unknown;
+  /**
+   * How long, right before it, nothing was worked on because what comes next waited for leave: for a window, or for what
+   * somebody else holds. Absent: it did not. More than the time since the step before: it is not known since when.
+   */
+  readonly heldBack?: Millis;
 }
 export interface JournalOutcome {
   readonly id: string;

@@ -41,6 +41,24 @@ test('a step that ends with its answer lasts so long; failed ones and days of wa
   expect(known.get('import')).toBeUndefined();
 });
 
+test('C7.1 a step lasts until the next one waits for a window or a task: what that waited is no part of it', () => {
+  const held = (at: number, heldBack: number): JournalEntry => ({
+    ...entry('reload', at, 'Rolled'),
+    heldBack,
+  });
+  const known = durationsOf([
+    entry('reload', 1000, 'Rolled'),
+    held(50_000_000, 49_979_000),
+    // Another process waited before, nobody knows since when.
+    held(90_000_000, 90_000_000),
+    entry('reload', 90_040_000, 'Rolled'),
+  ]);
+  expect(known.get('reload')).toEqual({ millis: 30_000, of: 2 });
+  const [join, vote] = copy(0, 10_000, 100 * MIB);
+  const late = { ...(vote as JournalEntry), at: 5_010_000, heldBack: 5_000_000 };
+  expect(expectationsOf([join as JournalEntry, late])(plannedCopy(200 * MIB))?.millis).toBe(20_000);
+});
+
 test('steps of one moment belong together', () => {
   const known = durationsOf([
     entry('import', 1000, 'ScaleUp'),

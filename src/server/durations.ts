@@ -98,10 +98,14 @@ const changeOf = (detail: unknown): string => {
   return typeof change === 'string' ? change : '';
 };
 
-/** Until the next step of the same change; steps of one moment belong together. */
+/**
+ * Until the next step of the same change, without what that one waited for a window or for somebody else's task: by then this
+ * one was over. Steps of one moment belong together. Negative: it waited already when a process that knew since when ended.
+ */
 function untilNext(entry: JournalEntry, later: readonly JournalEntry[]): Millis | null {
   const next = later.find((other) => other.at > entry.at);
-  return next !== undefined && next.reason === entry.reason ? next.at - entry.at : null;
+  if (next === undefined || next.reason !== entry.reason) return null;
+  return next.at - entry.at - (next.heldBack ?? 0);
 }
 
 function median(values: readonly number[]): number {

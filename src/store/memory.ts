@@ -401,7 +401,8 @@ function addIntents(write: MemoryWrite, intents: readonly JournalIntent[], limit
   for (const intent of intents) {
     if (disk.journal.has(intent.id)) throw errors.alreadyExists(`step ${intent.id}`);
     const detail = plainJson(intent.detail, `detail of step ${intent.id}`, limits.valueBytes);
-    const entry = { ...intent, at: Math.trunc(intent.at), detail, outcome: null };
+    const held = intent.heldBack === undefined ? {} : { heldBack: Math.trunc(intent.heldBack) };
+    const entry = { ...intent, ...held, at: Math.trunc(intent.at), detail, outcome: null };
     write.set(disk.journal, intent.id, frozen({ seq: ++disk.seq, entry }));
   }
   for (const uid of new Set(intents.map((intent) => intent.clusterUid))) {

@@ -36,6 +36,7 @@ async function versionOf(tx: Tx): Promise<number> {
 /** The steps of this program. */
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, what: 'objects, engine, secrets and tokens', up: createEverything },
+  { version: 2, what: 'how long steps were held back', up: addHeldBack },
 ];
 
 async function createEverything(tx: Tx, types: ColumnTypes): Promise<void> {
@@ -91,4 +92,8 @@ async function createSecurity(tx: Tx, { text, bigint, blob }: ColumnTypes): Prom
     tx,
   );
   await sql`create table settings (name ${text} primary key, value ${text} not null)`.execute(tx);
+}
+
+async function addHeldBack(tx: Tx, { bigint }: ColumnTypes): Promise<void> {
+  await sql`alter table journal add column held_back ${bigint}`.execute(tx);
 }

@@ -64,6 +64,7 @@ export interface JournalTable {
   outcome: string | null;
   outcome_at: number | null;
   outcome_message: string | null;
+  held_back: number | null;
 }
 
 export interface EventsTable {

@@ -241,6 +241,7 @@ function encodeIntent(intent: JournalIntent, limit: number) {
     epoch: intent.epoch,
     at: Math.trunc(intent.at),
     detail: encodeJson(intent.detail, `detail of step ${intent.id}`, limit),
+    held_back: intent.heldBack === undefined ? null : Math.trunc(intent.heldBack),
   };
 }
 
@@ -255,6 +256,7 @@ const decodeJournal = (row: JournalRow): JournalEntry => ({
   epoch: row.epoch,
   at: row.at,
   detail: JSON.parse(row.detail),
+  ...(row.held_back === null ? {} : { heldBack: row.held_back }),
   outcome:
     row.outcome === null
       ? null

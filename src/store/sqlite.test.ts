@@ -96,6 +96,19 @@ describe('SQLite alone', () => {
     expect((await failureOf(openStore('sqlite:', { clock }))).code).toBe('InvalidStoreUrl');
   });
 
+  test('a store of the first schema is taken up with what is in it', async () => {
+    const dialect = await openSqlite(file, { clock });
+    await migrate(dialect, MIGRATIONS.slice(0, 1));
+    await sql`insert into journal (id, cluster_uid, step, target, reason, epoch, at, detail)
+      values ('s1', 'u1', 'reload', 'orders-0', 'Rolled', 1, 5, '{}')`.execute(dialect.db);
+    await dialect.db.destroy();
+    const store = await open();
+    const before = { id: 's1', clusterUid: 'u1', step: 'reload', target: 'orders-0', reason: 'Rolled' };
+    expect(await store.openIntents('u1')).toEqual([
+      { ...before, epoch: 1, at: 5, detail: {}, outcome: null },
+    ]);
+  });
+
   test('a store written by a newer program is refused and left alone', async () => {
     await (await open()).close();
     const raw = new SqliteDatabase(file);
@@ -115,7 +128,8 @@ describe('SQLite alone', () => {
       throw new Error('no');
     };
     const dialect = await openSqlite(file, { clock });
-    const next = (up: typeof step) => migrate(dialect, [...MIGRATIONS, { version: 2, what: 'later', up }]);
+    const version = MIGRATIONS.length + 1;
+    const next = (up: typeof step) => migrate(dialect, [...MIGRATIONS, { version, what: 'later', up }]);
     await expect(next(failing)).rejects.toThrow('no');
     await next(step);
     await next(failing);

@@ -199,6 +199,15 @@ export function journalTests(at: Bench): void {
     expect(await ids(1)).toEqual(['s2']);
   });
 
+  test('C7.1 an intent keeps how long it was held back', async () => {
+    const held = intent('s1', { heldBack: 86_400_000 });
+    await at.store.commit({ intents: [held, intent('s2')] });
+    expect(await at.store.openIntents('u1')).toEqual([
+      { ...held, outcome: null },
+      { ...intent('s2'), outcome: null },
+    ]);
+  });
+
   test('S10 an intent is written once, and its first outcome stands unless it was unknown', async () => {
     await at.store.commit({ intents: [intent('s1')] });
     expect(await codeOf(at.store.commit({ intents: [intent('s1')] }))).toBe('AlreadyExists');
