@@ -232,7 +232,16 @@ test('C7.1 who takes over a wait does not know since when it lasts', () => {
   const status = { conditions: [{ type: 'Ready' }, { type: 'Progressing', reason: 'MaintenanceWindow' }] };
   expect(heldSince(heldBefore(status), waits('MaintenanceWindow'), false, 5)).toBe(0);
   expect(heldBefore({ conditions: [{ type: 'Progressing', reason: 'ScaleUp' }] })).toBeNull();
-  expect(heldBefore(null)).toBeNull();
+  // A status may be of another version, and of another shape.
+  for (const odd of [
+    null,
+    'x',
+    {},
+    { conditions: 'none' },
+    { conditions: { type: 'Ready' } },
+    { conditions: [null] },
+  ])
+    expect(heldBefore(odd)).toBeNull();
   expect(heldSince(null, waits('InMaintenance'), false, 5)).toBe(5);
   expect(heldSince(3, waits('MaintenanceGrant'), false, 5)).toBe(3);
   // Something is worked on, or waited for that belongs to the work.

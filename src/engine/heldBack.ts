@@ -2,6 +2,7 @@
 import type { Millis } from '../base/units.ts';
 import { WAIT_FOR_GRANT } from './gate.ts';
 import type { AnyPlan, AnyStep } from './provider.ts';
+import { conditionsOf } from './status.ts';
 
 /** Waits for leave: for a window, or for what somebody else holds or works on. */
 const FOR_LEAVE: ReadonlySet<string> = new Set([WAIT_FOR_GRANT, 'MaintenanceWindow', 'InMaintenance']);
@@ -22,6 +23,6 @@ export function heldSince(
 
 /** What a status that another process wrote tells of it: not since when, so since ever. */
 export function heldBefore(status: unknown): Millis | null {
-  const { conditions = [] } = (status ?? {}) as { readonly conditions?: readonly { reason?: unknown }[] };
-  return conditions.some(({ reason }) => typeof reason === 'string' && FOR_LEAVE.has(reason)) ? 0 : null;
+  const reasons = (conditionsOf(status) ?? []).map((condition) => condition?.['reason']);
+  return reasons.some((reason) => typeof reason === 'string' && FOR_LEAVE.has(reason)) ? 0 : null;
 }

@@ -27,7 +27,8 @@ export function withTransitionTimes(
   return { ...status, conditions };
 }
 
-function conditionsOf(status: unknown): readonly ConditionLike[] | null {
+/** The conditions of a status as it may be stored, also by another version; null: there are none in the form of a list. */
+export function conditionsOf(status: unknown): readonly ConditionLike[] | null {
   const conditions = (status as { conditions?: unknown } | null)?.conditions;
   return Array.isArray(conditions) ? (conditions as readonly ConditionLike[]) : null;
 }
