@@ -1,5 +1,6 @@
 /** What keeps an object from being deleted: whoever still relies on it would be let down without a word. */
 import { BelayError } from '../base/error.ts';
+import { formatCount, formatMoment } from '../base/units.ts';
 import type { Holder } from '../engine/gate.ts';
 import type { ObjectKey } from '../engine/ports.ts';
 import type { ApiDeps } from './deps.ts';
@@ -20,10 +21,14 @@ export async function refuseInUse(deps: Deps, { kind, name }: ObjectKey): Promis
 function refuseCarrier({ membersOn }: Deps, host: string): void {
   const members = membersOn(host);
   if (members.length === 0) return;
-  throw new BelayError('Refused', `host ${host} carries ${members.length} members: ${members.join(', ')}`, {
-    retry: 'never',
-    fix: 'move them first (belay move NAME MEMBER); spec.unschedulable: true keeps new members away meanwhile',
-  });
+  throw new BelayError(
+    'Refused',
+    `host ${host} carries ${formatCount(members.length, 'member')}: ${members.join(', ')}`,
+    {
+      retry: 'never',
+      fix: 'move them first (belay move NAME MEMBER); spec.unschedulable: true keeps new members away meanwhile',
+    },
+  );
 }
 
 /** Its locks would go with it, while somebody works there. */
@@ -31,7 +36,7 @@ function refuseHeld(what: string, holders: readonly Holder[]): void {
   const byTask = new Map(holders.map((holder) => [holder.task, holder]));
   if (byTask.size === 0) return;
   const tasks = [...byTask.values()].map(({ task, owner, until }) => {
-    const end = until === null ? 'until it is dropped' : `until ${new Date(until).toISOString()}`;
+    const end = until === null ? 'until it is dropped' : `until ${formatMoment(until)}`;
     return `${task} (owner ${owner}) ${end}`;
   });
   const drops = [...byTask.keys()].map((task) => `belay maintenance drop ${task}`);
