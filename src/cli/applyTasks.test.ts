@@ -56,3 +56,17 @@ spec: {groups: [{actions: [{scope: {host: spare}, duration: ${duration}}]}]}
   expect(await apply('operator')).toMatchObject(fixed);
   expect(await apply('viewer', '--dry-run')).toMatchObject(fixed);
 });
+
+test('C6.1 who applies another’s document of a task again changes nothing, and the task stays theirs', async () => {
+  const document = `apiVersion: belay.dev/v1
+kind: MaintenanceTask
+metadata: {name: kernel}
+spec: {groups: [{actions: [{scope: {host: y1}, duration: 30m}]}]}
+`;
+  const apply = (as: 'operator' | 'admin') =>
+    cli.belay(['apply', '-f', '-'], { env: { BELAY_TOKEN: cli.api.token[as] }, stdin: document });
+  expect((await apply('operator')).out).toBe('maintenancetasks/kernel created\n');
+  const again = await apply('admin');
+  expect([again.code, again.out]).toEqual([0, 'maintenancetasks/kernel unchanged\n']);
+  expect((await cli.belay(['maintenance', 'get', 'kernel'])).out).toContain('owner the operator');
+});

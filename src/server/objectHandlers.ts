@@ -133,7 +133,7 @@ export async function store(
 ): Promise<unknown> {
   const mode = dryRunOf(call);
   const namespace = call.param('ns') || DEFAULT_NAMESPACE;
-  const document = withOwner(call, bodyFor(call, info, namespace));
+  const document = bodyFor(call, info, namespace);
   const key = keyOf(document, namespace);
   const current = mode === 'plan' && key !== null ? await deps.store.get(key) : null;
   const applied = await applyDocument(deps, document, namespace, {
@@ -173,14 +173,6 @@ function answer(call: Call, applied: Applied, dry: boolean): unknown {
 /** RFC 7234's form, as kubectl prints it; headers hold no other characters than these. */
 const warningHeader = (text: string): string =>
   `299 belay "${text.replace(/[^\x20-\x7e]/g, '?').replace(/["\\]/g, '\\$&')}"`;
-
-/** A maintenance task belongs to who asks for it, unless the document names somebody. */
-function withOwner(call: Call, document: unknown): unknown {
-  const task = document as { readonly kind?: unknown; readonly spec?: { readonly owner?: unknown } } | null;
-  if (task?.kind !== 'MaintenanceTask' || typeof task.spec !== 'object' || task.spec === null)
-    return document;
-  return task.spec.owner == null ? { ...task, spec: { ...task.spec, owner: call.identity?.name } } : document;
-}
 
 /** The document of a request body must be about the object of its path. */
 function bodyFor(call: Call, info: KindInfo, namespace: string): unknown {
@@ -237,7 +229,7 @@ export async function apply(deps: ApiDeps, call: Call): Promise<unknown> {
   const mode = dryRunOf(call);
   const key = keyOf(withNamespace(call.body, namespace), namespace);
   const current = mode === 'plan' && key !== null ? await deps.store.get(key) : null;
-  const applied = await applyDocument(deps, withOwner(call, call.body), namespace, {
+  const applied = await applyDocument(deps, call.body, namespace, {
     by: call.identity,
     dryRun: mode !== null,
   });

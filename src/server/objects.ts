@@ -101,12 +101,25 @@ async function untilSettled<T>(attempt: () => Promise<T>): Promise<T> {
   }
 }
 
+/**
+ * A maintenance task belongs to who asks for it, unless the document names somebody: so it does when somebody else applies the
+ * same document again.
+ */
+function withOwner(document: unknown, current: StoredObject | null, by: Identity | null): unknown {
+  const task = document as { readonly kind?: unknown; readonly spec?: { readonly owner?: unknown } } | null;
+  if (task?.kind !== 'MaintenanceTask' || typeof task.spec !== 'object' || task.spec === null)
+    return document;
+  const owner = current === null ? by?.name : (current.spec as MaintenanceTask['spec']).owner;
+  return task.spec.owner == null ? { ...task, spec: { ...task.spec, owner } } : document;
+}
+
 async function applyOver(
   deps: ApiDeps,
-  document: unknown,
+  given: unknown,
   current: StoredObject | null,
   conditions: Conditions,
 ): Promise<Applied> {
+  const document = withOwner(given, current, conditions.by);
   const admitted = admit(document, current, deps.clock.now());
   if (admitted.kind === 'nothing')
     return { outcome: 'unchanged', object: null, name: null, warnings: admitted.warnings };
