@@ -5,8 +5,7 @@
  *
  * What went down a moment ago by itself could not be known yet: such a member counts as it was.
  */
-import { type Millis, SECOND } from '../../base/units.ts';
-import type { Batch, StoredObject } from '../../engine/ports.ts';
+import type { Batch } from '../../engine/ports.ts';
 import type { Entry } from '../../maintenance/index.ts';
 import { entryOf, isHold } from '../../maintenance/index.ts';
 import type { MaintenanceTask } from '../../model/index.ts';
@@ -25,13 +24,7 @@ import {
   statusOf,
 } from '../truth.ts';
 import type { World } from '../world.ts';
-
-/** Heartbeats (10 s) and reports together make a death known within this. */
-const KNOWN_AFTER: Millis = 15 * SECOND;
-/** What a status says is known to every control plane within this. */
-const TOLD_AFTER: Millis = 8 * SECOND;
-/** A new primary is known within this. */
-const LEADER_KNOWN_AFTER: Millis = 5 * SECOND;
+import { Deaths, Leaders, Told, votesJustChanged } from './known.ts';
 
 /** One grant that is in the store. */
 interface Lock {
@@ -49,130 +42,48 @@ interface SetNow {
   readonly needed: number;
 }
 
+/** What everybody could know of members when something is granted. */
+interface Known {
+  readonly deaths: Deaths;
+  readonly told: Told;
+  readonly leaders: Leaders;
+}
+
 export const locks: Checker = (stage) => {
-  const { world, troubled } = stage;
-  const known = new Set<string>();
-  const badSince = new Map<string, Millis>();
-  /** The same, as the statuses in the store say it. */
-  const toldSince = new Map<string, Millis>();
-  /** When a status last began to call it healthy: what was told of a moment counts until it must be known otherwise. */
-  const toldWell = new Map<string, Millis>();
-  const leads = new Map<Part, { readonly host: string; readonly since: Millis }>();
-  const note = (part: Part): void => {
-    const quorum = quorumOf(world, part);
-    const { now } = world.timeline;
-    for (const host of quorum?.voters ?? []) {
-      if (quorum?.healthy.includes(host)) badSince.delete(host);
-      else if (!badSince.has(host)) badSince.set(host, now);
-    }
-    const host = primaryOf(world, part)?.host ?? '';
-    if (leads.get(part)?.host !== host) leads.set(part, { host, since: now });
-  };
-  const noteTold = (object: StoredObject): void => {
-    for (const { host, port, health } of statusOf(object)?.members ?? []) {
-      const address = `${host}:${port}`;
-      if (health === 'healthy') {
-        if (toldSince.delete(address)) toldWell.set(address, world.timeline.now);
-      } else if (!toldSince.has(address)) toldSince.set(address, world.timeline.now);
+  const { world } = stage;
+  const seen = new Set<string>();
+  const known: Known = { deaths: new Deaths(stage), told: new Told(world), leaders: new Leaders(world) };
+  const lookAtSets = (): void => {
+    for (const part of objectsOf(world, 'MongoDB').flatMap(setsOf)) {
+      known.deaths.look(part);
+      known.leaders.look(part);
     }
   };
-  const isOut = (host: string, healthy: ReadonlySet<string>): boolean => {
-    const { now } = world.timeline;
-    // C5.3: what is told to be unknown or unwell counts as out, however it really is.
-    if (now - (toldSince.get(host) ?? now) >= TOLD_AFTER) return true;
-    if (healthy.has(host) || now - (toldWell.get(host) ?? Number.NEGATIVE_INFINITY) < KNOWN_AFTER)
-      return false;
-    const fault = troubled.get(host.split('.')[0] ?? '') ?? Number.NEGATIVE_INFINITY;
-    return now - (badSince.get(host) ?? now) >= KNOWN_AFTER && now - fault >= KNOWN_AFTER;
-  };
-  /** What is wrong with this grant for one set; null: nothing. */
-  const exceeds = (lock: Lock, others: readonly Lock[], set: SetNow): string | null => {
-    const { mode } = lock.entry;
-    const isTaken = (service: string | null, by: readonly Lock[]): boolean =>
-      service !== null && by.some(({ services }) => services.has(service));
-    const taken: string[] = [];
-    const out: string[] = [];
-    let own = 0;
-    for (const [host, service] of set.voters) {
-      if (isTaken(service, [lock])) own++;
-      else if (isTaken(service, others)) taken.push(host);
-      else if (isOut(host, set.healthy)) out.push(host);
-    }
-    if (own === 0) return null;
-    const left = set.voters.size - own - taken.length - out.length;
-    const who = `${[...taken.map((h) => `${h} (granted)`), ...out.map((h) => `${h} (down)`)].join(', ')}`;
-    if (left < set.needed)
-      return `${left} of ${set.voters.size} voters are left, ${set.needed} are needed; ${who}`;
-    if (mode === 'strong' && own + taken.length > 1)
-      return `strong allows one, ${own + taken.length} are granted; ${who}`;
-    return null;
-  };
-  const judge = (plane: string, lock: Lock, all: readonly Lock[]): void => {
-    const others = all.filter(({ id }) => id !== lock.id);
-    const { entry } = lock;
-    // The engine forces only what a person asked to be down.
-    if (entry.mode === 'force' && !isHold(entry)) return;
-    // Who took a vote a moment ago took it from a set that had one more as far as anybody could know.
-    if (world.timeline.now - stage.storm.votesChangedAt < KNOWN_AFTER) return;
-    for (const part of partsOf(world, lock)) {
-      if (stopIsAskedFor(stage, part) || !isInUse(world, part)) continue;
-      const set = setNow(world, part);
-      const why = set === null ? null : exceeds(lock, others, set);
-      if (why !== null)
-        world.narrator.fail(
-          'S13',
-          `${plane} grants ${nameOf(entry)} ${lock.id} (${entry.mode}) in ${part}: ${why}`,
-        );
-      if (entry.stepDown === true && set !== null) judgeLeader(plane, lock, part);
-    }
-  };
-  const judgeLeader = (plane: string, { entry, services }: Lock, part: Part): void => {
-    const primary = primaryOf(world, part);
-    const there = membersOf(world, part).some(
-      ({ machine, record, mongod }) => mongod === primary && services.has(`${machine.name}/${record.id}`),
-    );
-    const since = leads.get(part);
-    const longAgo =
-      since?.host === primary?.host && world.timeline.now - (since?.since ?? 0) > LEADER_KNOWN_AFTER;
-    if (primary !== null && there && longAgo && canHandOver(world, part))
-      world.narrator.fail(
-        'S13',
-        `${plane} grants ${nameOf(entry)} though ${primary.host} leads ${part} there`,
-      );
-  };
-  const noteAll = (): void => {
-    for (const object of objectsOf(world, 'MongoDB')) for (const part of setsOf(object)) note(part);
+  const lookAtStatuses = (): void => {
+    for (const object of objectsOf(world, 'MongoDB')) known.told.look(object);
   };
   return {
     second: () => {
+      lookAtStatuses();
+      lookAtSets();
       const objects = objectsOf(world, 'MongoDB');
-      for (const object of objects) noteTold(object);
-      noteAll();
-      // An address that nobody has any more may come to be another member's.
-      const sets = objects.flatMap(setsOf);
-      keepOnly(
-        badSince,
-        sets.flatMap((part) => quorumOf(world, part)?.voters ?? []),
-      );
+      known.deaths.keepOnly(objects.flatMap(setsOf).flatMap((part) => quorumOf(world, part)?.voters ?? []));
       const told = objects.flatMap((object) => statusOf(object)?.members ?? []);
-      keepOnly(
-        toldSince,
-        told.map(({ host, port }) => `${host}:${port}`),
-      );
+      known.told.keepOnly(told.map(({ host, port }) => `${host}:${port}`));
     },
     // A primary may live for less than a second: its followers were well meanwhile, and were told to be.
     member: (_, outputs) => {
-      if (outputs.some(({ kind }) => kind === 'stateChanged')) noteAll();
+      if (outputs.some(({ kind }) => kind === 'stateChanged')) lookAtSets();
     },
     committed: (plane, batch) => {
       if (!isDecision(batch)) return;
-      for (const object of objectsOf(world, 'MongoDB')) noteTold(object);
+      lookAtStatuses();
       const all = locksNow(world);
       for (const lock of all) {
-        if (known.has(lock.id)) continue;
-        known.add(lock.id);
+        if (seen.has(lock.id)) continue;
+        seen.add(lock.id);
         if (lock.entry.mode === 'force') forced(stage, lock);
-        judge(plane, lock, all);
+        judge(stage, known, plane, lock, all);
       }
     },
     deed: (_, deed) => {
@@ -185,9 +96,69 @@ export const locks: Checker = (stage) => {
   };
 };
 
-function keepOnly(since: Map<string, Millis>, addresses: readonly string[]): void {
-  const there = new Set(addresses);
-  for (const address of since.keys()) if (!there.has(address)) since.delete(address);
+// ── a grant ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function judge(stage: Stage, known: Known, plane: string, lock: Lock, all: readonly Lock[]): void {
+  const { world } = stage;
+  const { entry } = lock;
+  // The engine forces only what a person asked to be down.
+  if (entry.mode === 'force' && !isHold(entry)) return;
+  // Who took a vote a moment ago took it from a set that had one more as far as anybody could know.
+  if (votesJustChanged(stage)) return;
+  const others = all.filter(({ id }) => id !== lock.id);
+  for (const part of partsOf(world, lock)) {
+    if (stopIsAskedFor(stage, part) || !isInUse(world, part)) continue;
+    const set = setNow(world, part);
+    if (set === null) continue;
+    const why = exceeds(lock, others, set, known);
+    if (why !== null)
+      world.narrator.fail(
+        'S13',
+        `${plane} grants ${nameOf(entry)} ${lock.id} (${entry.mode}) in ${part}: ${why}`,
+      );
+    if (entry.stepDown === true) judgeLeader(world, known, plane, lock, part);
+  }
+}
+
+/** What is wrong with this grant for one set; null: nothing. */
+function exceeds(lock: Lock, others: readonly Lock[], set: SetNow, known: Known): string | null {
+  const isTaken = (service: string | null, by: readonly Lock[]): boolean =>
+    service !== null && by.some(({ services }) => services.has(service));
+  const taken: string[] = [];
+  const out: string[] = [];
+  let own = 0;
+  for (const [host, service] of set.voters) {
+    if (isTaken(service, [lock])) own++;
+    else if (isTaken(service, others)) taken.push(host);
+    else if (isOut(host, set, known)) out.push(host);
+  }
+  if (own === 0) return null;
+  const left = set.voters.size - own - taken.length - out.length;
+  const who = [...taken.map((h) => `${h} (granted)`), ...out.map((h) => `${h} (down)`)].join(', ');
+  if (left < set.needed)
+    return `${left} of ${set.voters.size} voters are left, ${set.needed} are needed; ${who}`;
+  if (lock.entry.mode === 'strong' && own + taken.length > 1)
+    return `strong allows one, ${own + taken.length} are granted; ${who}`;
+  return null;
+}
+
+function isOut(host: string, { healthy }: SetNow, { deaths, told }: Known): boolean {
+  // C5.3: what is told to be unknown or unwell counts as out, however it really is.
+  if (told.isOut(host)) return true;
+  return !healthy.has(host) && !told.isJustWell(host) && !deaths.isNews(host);
+}
+
+function judgeLeader(world: World, { leaders }: Known, plane: string, lock: Lock, part: Part): void {
+  const primary = primaryOf(world, part);
+  if (primary === null || !leaders.isKnown(part, primary.host) || !canHandOver(world, part)) return;
+  const isLocked = membersOf(world, part).some(
+    ({ machine, record, mongod }) => mongod === primary && lock.services.has(`${machine.name}/${record.id}`),
+  );
+  if (isLocked)
+    world.narrator.fail(
+      'S13',
+      `${plane} grants ${nameOf(lock.entry)} though ${primary.host} leads ${part} there`,
+    );
 }
 
 const isDecision = (batch: Batch): boolean => batch.state?.uid === 'maintenance';
