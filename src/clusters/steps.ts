@@ -17,6 +17,7 @@ import { isSubstitute, memberHost } from './topology.ts';
 import type {
   AppliedUser,
   BalancerRest,
+  InfrastructureAction,
   MemberState,
   OperationWork,
   PendingOperation,
@@ -109,15 +110,7 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
     case 'publish':
       return withSent(state, step);
     case 'stopBalancer':
-      // In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14).
-      if (state.balancer === null) return { ...state, balancer: restOf(step) };
-      // One that rested runs because of somebody else: what is brought back is what they made it.
-      return {
-        ...state,
-        balancer: state.balancer.confirmed
-          ? { ...restOf(step), again: true }
-          : { ...state.balancer, again: true },
-      };
+      return { ...state, balancer: restBegun(state.balancer, step) };
     case 'startBalancer':
       // In the intent's own transaction: until it is answered nobody knows that it rests (A8.3).
       return state.balancer === null
@@ -133,23 +126,32 @@ export function startStep(state: State, step: Step, stepId: string, now: Millis)
     case 'upgrade':
     case 'growVolume':
     case 'deleteRuntime':
-    case 'deleteVolume': {
-      const pending: PendingOperation = {
-        action: step.kind,
-        member: step.member,
-        stepId,
-        operationId: null,
-        startedAt: now,
-        version: step.kind === 'deploy' || step.kind === 'upgrade' ? step.version : null,
-        ...(step.kind === 'growVolume' ? { volumeBytes: step.sizeBytes } : {}),
-      };
-      const free = withoutPending(state, step.member);
-      const noted = step.kind === 'deleteRuntime' ? withLostPort(free, step) : free;
-      return { ...noted, pending: [...noted.pending, pending] };
-    }
+    case 'deleteVolume':
+      return withPending(state, step, stepId, now);
     default:
       return state;
   }
+}
+
+/** The state with this under way for its member, in place of what was. */
+function withPending(
+  state: State,
+  step: Extract<Step, { readonly kind: InfrastructureAction }>,
+  stepId: string,
+  now: Millis,
+): State {
+  const pending: PendingOperation = {
+    action: step.kind,
+    member: step.member,
+    stepId,
+    operationId: null,
+    startedAt: now,
+    version: step.kind === 'deploy' || step.kind === 'upgrade' ? step.version : null,
+    ...(step.kind === 'growVolume' ? { volumeBytes: step.sizeBytes } : {}),
+  };
+  const free = withoutPending(state, step.member);
+  const noted = step.kind === 'deleteRuntime' ? withLostPort(free, step) : free;
+  return { ...noted, pending: [...noted.pending, pending] };
 }
 
 /** From the intent on: whatever comes of it, the port is not chosen for this member again before it ran. */
@@ -269,13 +271,7 @@ function asBefore(state: State, name: string): State {
   return withMember(state, name, { stage });
 }
 
-function applyDone(
-  state: State,
-  step: Step,
-  stepId: string,
-  result: Extract<StepOutcome, { kind: 'done' }>['result'],
-  now: Millis,
-): State {
+function applyDone(state: State, step: Step, stepId: string, result: StepResult, now: Millis): State {
   switch (step.kind) {
     case 'ensureCredentials':
       return { ...state, credentialsReady: true };
@@ -285,19 +281,11 @@ function applyDone(
     case 'growVolume':
     case 'deleteRuntime':
     case 'deleteVolume':
-      return {
-        ...state,
-        pending: state.pending.map((p) =>
-          p.stepId === stepId ? { ...p, operationId: result.operationId ?? null } : p,
-        ),
-      };
+      return withOperationId(state, stepId, result.operationId ?? null);
     case 'adopt':
       return withMember(state, step.member, adopted(memberOf(state, step.member), step));
     case 'publish':
-      return {
-        ...withMember(state, step.member, { activated: result.snapshot ?? null, unanswered: [] }),
-        configVersion: Math.max(state.configVersion, step.configVersion),
-      };
+      return withSnapshot(state, step, result);
     case 'stageLogins':
       return withRotation(state, { staged: true });
     case 'rotateUsers':
@@ -308,28 +296,75 @@ function applyDone(
       return withMember(state, step.member, { activated: result.snapshot ?? null });
     case 'reload':
     case 'rotateCertificate':
-      return {
-        // A restart brings the certificate too, whatever was refused before.
-        ...withoutRetry(
-          withMember(state, step.member, { activated: result.snapshot ?? null, unanswered: [] }),
-          'rotateCertificate',
-          step.member,
-        ),
-        configVersion: Math.max(state.configVersion, step.configVersion),
-      };
+      // A restart brings the certificate too, whatever was refused before.
+      return withoutRetry(withSnapshot(state, step, result), 'rotateCertificate', step.member);
     case 'setFcv':
     case 'setSuspend':
       return withWorkTold(state, step, result.generation ?? 0);
-    case 'reconfig': {
-      const { version } = step.config;
-      const term = result.term ?? step.config.term ?? null;
-      // A forced one gets a version of the server's choice.
-      return step.forcedBy === undefined
-        ? withReplicaSet(state, step.replicaSet, { reconfigured: { version, term } })
-        : state;
-    }
+    case 'reconfig':
+      return withConfigTaken(state, step, result);
     case 'stepDown':
       return state; // the set's primary is seen, not remembered
+    case 'stopBalancer':
+    case 'startBalancer':
+    case 'switchBalancer':
+      return balancerDone(state, step, result, now);
+    case 'addShard':
+      return withReplicaSet(state, step.replicaSet, { registered: true });
+    case 'initiate':
+      return state; // what members say next decides (S6)
+    case 'createFirstUser':
+      return withReplicaSet(state, step.replicaSet, { stage: 'users' });
+    case 'reconcileSystemUsers':
+      return withReplicaSet(state, step.replicaSet, { stage: 'ready', usersHash: result.usersHash ?? null });
+    case 'applyUser':
+      return { ...state, users: [...state.users.filter((u) => !isUser(u, step.user)), appliedUser(step)] };
+    case 'dropUser':
+      return { ...state, users: state.users.filter((u) => !isUser(u, step)) };
+    case 'deleteSecrets':
+      return { ...state, secretsDeleted: true };
+    case 'forget':
+      return state;
+    default:
+      return unreachable(step);
+  }
+}
+
+const withOperationId = (state: State, stepId: string, operationId: string | null): State => ({
+  ...state,
+  pending: state.pending.map((p) => (p.stepId === stepId ? { ...p, operationId } : p)),
+});
+
+/** A member took the snapshot it was sent. */
+const withSnapshot = (
+  state: State,
+  { member, configVersion }: Extract<Step, { readonly kind: 'publish' | 'reload' | 'rotateCertificate' }>,
+  { snapshot }: StepResult,
+): State => ({
+  ...withMember(state, member, { activated: snapshot ?? null, unanswered: [] }),
+  configVersion: Math.max(state.configVersion, configVersion),
+});
+
+/** A set took the configuration it was sent; a forced one gets a version of the server's choice. */
+function withConfigTaken(
+  state: State,
+  { config, replicaSet, forcedBy }: Extract<Step, { readonly kind: 'reconfig' }>,
+  result: StepResult,
+): State {
+  if (forcedBy !== undefined) return state;
+  const term = result.term ?? config.term ?? null;
+  return withReplicaSet(state, replicaSet, { reconfigured: { version: config.version, term } });
+}
+
+// ── the balancer ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+function balancerDone(
+  state: State,
+  step: Extract<Step, { readonly kind: 'stopBalancer' | 'startBalancer' | 'switchBalancer' }>,
+  result: StepResult,
+  now: Millis,
+): State {
+  switch (step.kind) {
     case 'stopBalancer':
       return state.balancer === null
         ? state
@@ -345,30 +380,17 @@ function applyDone(
         balancerSet: { on: enabled, at: now, autoMerge: enabled },
       };
     }
-    case 'addShard':
-      return withReplicaSet(state, step.replicaSet, { registered: true });
-    case 'initiate':
-      return state; // what members say next decides (S6)
-    case 'createFirstUser':
-      return withReplicaSet(state, step.replicaSet, { stage: 'users' });
-    case 'reconcileSystemUsers':
-      return withReplicaSet(state, step.replicaSet, { stage: 'ready', usersHash: result.usersHash ?? null });
-    case 'applyUser':
-      return { ...state, users: [...state.users.filter((u) => !isUser(u, step.user)), appliedUser(step)] };
-    case 'dropUser':
-      return {
-        ...state,
-        users: state.users.filter(
-          (u) => u.username !== step.username || u.db !== step.db || u.uid !== step.uid,
-        ),
-      };
-    case 'deleteSecrets':
-      return { ...state, secretsDeleted: true };
-    case 'forget':
-      return state;
-    default:
-      return unreachable(step);
   }
+}
+
+/** In the intent's own transaction: whoever goes on after a crash knows what to bring back (S14). */
+function restBegun(
+  rest: BalancerRest | null,
+  step: Extract<Step, { readonly kind: 'stopBalancer' }>,
+): BalancerRest {
+  if (rest === null) return restOf(step);
+  // One that rested runs because of somebody else: what is brought back is what they made it.
+  return rest.confirmed ? { ...restOf(step), again: true } : { ...rest, again: true };
 }
 
 const restOf = ({ wasEnabled, autoMerge }: Extract<Step, { kind: 'stopBalancer' }>): BalancerRest => ({
@@ -387,6 +409,8 @@ function confirmedRest(rest: BalancerRest, result: StepResult, now: Millis): Bal
   const { balancerWas: wasEnabled = rest.wasEnabled, autoMergeWas: autoMerge = rest.autoMerge } = result;
   return { ...known, wasEnabled, ...(autoMerge === undefined ? {} : { autoMerge }) };
 }
+
+// ── pieces ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The operation that asked for it knows that it was done, though no reading shows it yet. */
 function withWorkTold(
