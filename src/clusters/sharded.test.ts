@@ -83,6 +83,23 @@ test('A6.7 S4 what an import on its way still makes of a shard that was taken ba
   expect(kept.members.filter((m) => m.stage === 'removing')).toEqual([]);
 });
 
+test('A4.3 one that got the port of a member that comes back to its place moves away, while no set knows it by that port', () => {
+  const before = created(sharded());
+  const want = sharded({}, { shards: 3 });
+  const { host, address, port } = before.state.members.find((m) => m.name === 'events-s1-0') as MemberState;
+  const grown = advance(before.state, want, before.observed, 1_000);
+  const made = { stage: 'imported', host, address } as const;
+  const late = (at: number | null): State =>
+    [at, 27_061, 27_062].reduce<State>(
+      (s, port, i) => withMember(s, `events-s2-${i}`, { ...made, port, serviceId: `s-${i}` }),
+      grown,
+    );
+  const taken = plan(before.observed, want, late(port), 1_000).act?.steps;
+  expect(taken).toEqual([{ kind: 'deleteRuntime', member: 'events-s2-0', lostPort: port }]);
+  const own = plan(before.observed, want, late(27_050), 1_000).act?.steps ?? [];
+  expect(own.some((step) => step.kind === 'deleteRuntime')).toBe(false);
+});
+
 test('SHD-01 the config servers know their role from the set configuration too, shards do not have it', () => {
   const { state } = created(sharded());
   expect(initialConfig(state, sharded(), 'events-cfg')).toMatchObject({ _id: 'events-cfg', configsvr: true });

@@ -302,4 +302,14 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a router listed a shard that only one config server had, and that was rolled back with it',
   },
+  {
+    seed: 677_494,
+    kind: 'sharded',
+    showed: 'an import that was late took the port of a member that was coming back to its place',
+  },
+  {
+    seed: 678_282,
+    kind: 'sharded',
+    showed: 'a person switched the balancer on a config server whose words were rolled back',
+  },
 ];

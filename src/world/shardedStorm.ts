@@ -11,6 +11,8 @@ export interface Hand {
   readonly uid: string;
   readonly on: boolean;
   readonly autoMerge: boolean;
+  /** A majority has it: it is not lost with the primary that took it. */
+  kept: boolean;
 }
 
 /** Begins one; `until` undoes it after a time, or when calm comes. */
@@ -69,8 +71,11 @@ function switchByHand(
   const { uid, name } = object.metadata;
   const apart = on && !autoMerge ? ', the AutoMerger off' : '';
   world.tell('person', `switches the balancer of ${name} ${on ? 'on' : 'off'}${apart}`);
-  config.write({ kind: 'balancer', on, autoMerge }, null, () => {});
-  hands.push({ at: world.timeline.now, uid, on, autoMerge });
+  const hand: Hand = { at: world.timeline.now, uid, on, autoMerge, kept: false };
+  hands.push(hand);
+  config.write({ kind: 'balancer', on, autoMerge }, null, (answer) => {
+    hand.kept = answer.kind === 'done';
+  });
 }
 
 /** Separates processes; gives the repair. */

@@ -81,7 +81,10 @@ const EXIT_PORT = 48;
 /** So many ports of a member may turn out to be somebody's before a person is asked: it is not the ports then (L2). */
 const OTHER_PORTS = 3;
 
-/** A member whose chosen port somebody else has, while no set knows it by that port yet. A port of the spec is its writer's. */
+/**
+ * A member whose chosen port somebody else has, while no set knows it by that port yet. That may be one of ours that has no
+ * runtime just now and comes back to its place. A port of the spec is its writer's.
+ */
 export function lostItsPort(
   view: MemberView,
   all: readonly MemberView[],
@@ -96,7 +99,17 @@ export function lostItsPort(
     return false;
   const process = view.facts?.process;
   const refused = retryOf(state, 'deploy', view.member.name)?.code === 'PortTaken';
-  return refused || (process?.kind === 'exited' && process.exitCode === EXIT_PORT);
+  return (
+    refused ||
+    (process?.kind === 'exited' && process.exitCode === EXIT_PORT) ||
+    isAnothers(state, view.member)
+  );
+}
+
+/** Its set knows another one by this very place. */
+function isAnothers({ members, replicaSets }: State, { name, host, port }: MemberState): boolean {
+  const there = members.filter((m) => m.name !== name && m.host === host && m.port === port);
+  return there.some((m) => replicaSets.some((r) => r.name === m.replicaSet && !untouched(r)));
 }
 
 /** Such a member is taken down and gets another port on the same host; its volume stays. */

@@ -4,14 +4,15 @@
  * Of the balancer the world sees three things. No voter of a sharded cluster is restarted while it may move chunks or still
  * does (A8.3), unless a person woke it so lately that whoever decided on the restart could not know. Once all is settled it is
  * as people last wanted it, whatever was stopped for our own changes in between. And what a person switched off by hand stays
- * off, as far as anybody could know: while it rests because of us, a second "off" by another hand cannot be told from our own,
- * and an answer that was lost leaves open what it was before.
+ * off, as far as anybody could know: a switch that no majority had may be rolled back; while it rests because of us, a second
+ * "off" by another hand cannot be told from our own; and an answer that was lost leaves open what it was before.
  */
 import { type Millis, SECOND } from '../../base/units.ts';
 import type { State } from '../../clusters/index.ts';
 import type { StoredObject } from '../../engine/ports.ts';
 import type { Operation } from '../../model/index.ts';
 import type { Mongod } from '../mongod.ts';
+import type { Hand } from '../shardedStorm.ts';
 import { type Checker, type Stage, stopIsAskedFor } from '../stage.ts';
 import {
   clusterByUid,
@@ -39,8 +40,9 @@ interface Wanted {
   sure: boolean;
   /** It rests because of us since then; null: it does not. */
   restsSince: Millis | null;
-  /** When a person last switched it by hand, and what is wanted since. */
+  /** When a person last switched it by hand, how, and what is wanted since. */
   handAt: Millis;
+  hand: Hand | null;
   byHand: boolean | null;
   /** When a person's operation last reached a router. Its end may be told much later, after a hand that came in between. */
   askedAt: Millis;
@@ -52,6 +54,7 @@ const untouched = (): Wanted => ({
   sure: true,
   restsSince: null,
   handAt: Number.NEGATIVE_INFINITY,
+  hand: null,
   byHand: null,
   askedAt: Number.NEGATIVE_INFINITY,
 });
@@ -70,12 +73,14 @@ export const balancer: Checker = (stage) => {
   };
   const listen = (): void => {
     for (; hands < storm.hands.length; hands++) {
-      const { uid, on, at, autoMerge } = storm.hands[hands] as (typeof storm.hands)[number];
+      const hand = storm.hands[hands] as Hand;
+      const { uid, on, at, autoMerge } = hand;
       const wanted = of(uid);
       wanted.byHand = on || wanted.restsSince === null ? on : null;
       wanted.on = wanted.byHand;
       wanted.autoMerge = wanted.restsSince === null ? autoMerge : null;
       wanted.handAt = at;
+      wanted.hand = hand;
     }
     for (const operation of objectsOf(world, 'Operation')) hear(world, operation, told, of);
   };
@@ -171,6 +176,8 @@ function shardedConfig(world: World, object: StoredObject): Mongod | null {
 function judge(world: World, object: StoredObject, wanted: Wanted): void {
   const config = shardedConfig(world, object);
   if (config === null || statusOf(object)?.phase !== 'Ready') return;
+  // A switch that only one config server had is lost with it, and nobody wants it again.
+  if (wanted.hand?.kept === false && wanted.handAt > wanted.askedAt) return;
   const { balancerOn, autoMerge } = config.data;
   const say = (what: string, is: boolean): void =>
     world.narrator.fail(
