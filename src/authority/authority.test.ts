@@ -274,6 +274,22 @@ test('C1.5 new work can be switched off for all authorities; completing and drop
   expect((await one.create(task('u', ['h1']), undefined)).status).toBe('SUCCESS');
 });
 
+test('C1.5 a document that comes while grants are switched off is not refused for good: it is decided on when they are on again', async () => {
+  const { another, store, clock } = stage();
+  const [one, two] = [await another(), await another()];
+  await one.setDisabled(true);
+  const groups = [{ actions: [{ type: 'lock', scope: { host: 'h0' }, duration: '5m' }] }];
+  const spec = { mode: 'strong', priority: 0, owner: 'eve', reason: '', maxInFlight: 0, groups };
+  const key = { kind: 'MaintenanceTask', namespace: 'default', name: 'early' };
+  await store.create({ ...key, spec });
+  await clock.advance(MINUTE);
+  expect((await store.get(key))?.status).toBeNull();
+  expect(await two.get('early')).toMatchObject({ status: 'UNAVAILABLE', entry: null });
+  await one.setDisabled(false);
+  await clock.advance(MINUTE);
+  expect((await store.get(key))?.status).toMatchObject({ phase: 'Ready' });
+});
+
 test('C1.6 S13 three authorities on one store, asked at random at the same time, never exceed the mode together', async () => {
   const { another, store, clock } = stage();
   const authorities = [await another(), await another(), await another()];

@@ -252,6 +252,10 @@ export class Authority {
       this.#disabled = disabled;
       this.#switched = { by, at };
     });
+    // Documents that came while it was off are decided on now.
+    if (disabled) return;
+    this.#loaded = false;
+    await this.#transact(() => undefined);
   }
 
   /** Whether new grants are switched off, and who switched last; undefined: nobody has. */
@@ -583,7 +587,10 @@ export class Authority {
       .finally(() => this.#making.delete(name));
   }
 
-  /** Decides on a document that somebody has applied. One that can never be granted says so in its status and stays. */
+  /**
+   * Decides on a document that somebody has applied. One that can never be granted says so in its status and stays; while grants
+   * are switched off nothing is decided.
+   */
   async adopt(object: StoredObject): Promise<TaskReply | null> {
     const spec = object.spec as TaskDocument;
     const name = object.metadata.name;
@@ -594,6 +601,7 @@ export class Authority {
       const reply = createTask(desk, taskSpecOf(name, spec, 'unknown'), now, {
         compat: spec.compat === true ? ORIGINAL : BETTER,
       });
+      if (reply.entry === null && reply.status === 'UNAVAILABLE' && this.#disabled) return reply;
       if (reply.entry === null) await this.#ledger.refuse(object, reply.issues.join('; '));
       else this.#places.set(reply.entry.id, placeOf(object));
       return reply;
