@@ -1,4 +1,5 @@
-/** Wake-up times of many keys on one timer: a binary heap, with stale rows skipped when they surface. */
+/** Wake-up times of many keys on one timer: a heap, with stale rows skipped when they surface. */
+import { Heap } from '../base/heap.ts';
 import type { Millis } from '../base/units.ts';
 import type { Clock } from './ports.ts';
 
@@ -13,7 +14,7 @@ export class Schedule {
   readonly #clock: Clock;
   readonly #due: (key: string) => void;
   readonly #times = new Map<string, Millis>();
-  readonly #heap: Row[] = [];
+  readonly #heap = new Heap<Row>((a, b) => a.at < b.at);
   #timer: { readonly at: Millis; readonly cancel: () => void } | null = null;
 
   constructor(clock: Clock, due: (key: string) => void) {
@@ -31,7 +32,7 @@ export class Schedule {
     const known = this.#times.get(key);
     if (known !== undefined && known <= at) return;
     this.#times.set(key, at);
-    push(this.#heap, { key, at });
+    this.#heap.push({ key, at });
     this.#arm();
   }
 
@@ -43,7 +44,7 @@ export class Schedule {
     this.#timer?.cancel();
     this.#timer = null;
     this.#times.clear();
-    this.#heap.length = 0;
+    this.#heap.clear();
   }
 
   #steady(): Millis {
@@ -51,7 +52,7 @@ export class Schedule {
   }
 
   #arm(): void {
-    const first = this.#heap[0];
+    const { first } = this.#heap;
     if (first === undefined || (this.#timer !== null && this.#timer.at <= first.at)) return;
     this.#timer?.cancel();
     const wait = Math.max(0, first.at - this.#steady());
@@ -61,38 +62,12 @@ export class Schedule {
   #ring(): void {
     this.#timer = null;
     const now = this.#steady();
-    for (let first = this.#heap[0]; first !== undefined && first.at <= now; first = this.#heap[0]) {
-      pop(this.#heap);
+    for (let { first } = this.#heap; first !== undefined && first.at <= now; first = this.#heap.first) {
+      this.#heap.shift();
       if (this.#times.get(first.key) !== first.at) continue;
       this.#times.delete(first.key);
       this.#due(first.key);
     }
     this.#arm();
   }
-}
-
-function push(heap: Row[], row: Row): void {
-  let index = heap.push(row) - 1;
-  while (index > 0) {
-    const parent = (index - 1) >> 1;
-    if ((heap[parent] as Row).at <= row.at) break;
-    heap[index] = heap[parent] as Row;
-    index = parent;
-  }
-  heap[index] = row;
-}
-
-function pop(heap: Row[]): void {
-  const last = heap.pop();
-  if (last === undefined || heap.length === 0) return;
-  let index = 0;
-  for (;;) {
-    let child = 2 * index + 1;
-    if (child >= heap.length) break;
-    if (child + 1 < heap.length && (heap[child + 1] as Row).at < (heap[child] as Row).at) child++;
-    if ((heap[child] as Row).at >= last.at) break;
-    heap[index] = heap[child] as Row;
-    index = child;
-  }
-  heap[index] = last;
 }

@@ -1,4 +1,5 @@
 /** Virtual time: one queue of things to happen, in one thread. Equal seeds meet equal events in equal order. */
+import { Heap } from '../base/heap.ts';
 import type { Millis } from '../base/units.ts';
 
 /** Where every world begins. */
@@ -18,12 +19,12 @@ export class Timeline {
   /** Events run so far. */
   count = 0;
   #order = 0;
-  readonly #heap: Event[] = [];
+  readonly #heap = new Heap(before);
 
   /** Calls once at the given time, never in the past; gives a canceller. */
   at(time: Millis, run: () => void): () => void {
     const event: Event = { at: Math.max(time, this.now), order: this.#order++, run };
-    this.#push(event);
+    this.#heap.push(event);
     return () => {
       event.run = null;
     };
@@ -36,8 +37,8 @@ export class Timeline {
   /** Lets events happen until this time, as long as `going` says so. Between events all promises run dry. */
   async run(until: Millis, going: () => boolean = () => true): Promise<void> {
     await this.#dry();
-    for (let event = this.#heap[0]; event !== undefined && event.at <= until; event = this.#heap[0]) {
-      this.#pop();
+    for (let event = this.#heap.first; event !== undefined && event.at <= until; event = this.#heap.first) {
+      this.#heap.shift();
       if (event.run === null) continue;
       this.now = event.at;
       this.count++;
@@ -55,34 +56,6 @@ export class Timeline {
   async #dry(): Promise<void> {
     this.promised = false;
     await new Promise<void>((resolve) => process.nextTick(resolve));
-  }
-
-  #push(event: Event): void {
-    const heap = this.#heap;
-    let index = heap.push(event) - 1;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (!before(event, heap[parent] as Event)) break;
-      heap[index] = heap[parent] as Event;
-      index = parent;
-    }
-    heap[index] = event;
-  }
-
-  #pop(): void {
-    const heap = this.#heap;
-    const last = heap.pop();
-    if (last === undefined || heap.length === 0) return;
-    let index = 0;
-    for (;;) {
-      let child = 2 * index + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && before(heap[child + 1] as Event, heap[child] as Event)) child++;
-      if (!before(heap[child] as Event, last)) break;
-      heap[index] = heap[child] as Event;
-      index = child;
-    }
-    heap[index] = last;
   }
 }
 
