@@ -3,7 +3,8 @@ import { createServer } from 'node:tls';
 import { expect, test } from 'vitest';
 import { secret } from '../base/secret.ts';
 import { makeTestCa } from '../channel/testing/pki.ts';
-import { dropClient, openClient, refused } from './mongo.ts';
+import { refused } from './commands/refusals.ts';
+import { dropClient, openClient } from './mongo.ts';
 
 test('TLS-08 a member whose certificate is not of our authority is told nothing, one of ours whatever its name is spoken to', async () => {
   const [ours, theirs] = await Promise.all([makeTestCa(), makeTestCa()]);

@@ -3,8 +3,9 @@ import { connect } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { type Document, MongoClient, type MongoClientOptions, MongoServerError } from 'mongodb';
 import { HOUR, type Millis } from '../base/units.ts';
-import type { CommandOutcome, Login, MemberSnapshot } from '../clusters/snapshot.ts';
+import type { Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
+import { type Refusal, refused } from './commands/refusals.ts';
 import { CLIENT_IDLE, CONTEXTS_KEPT } from './limits.ts';
 
 /** Where a member listens; TLS exactly when the snapshot it runs with says so (TLS-08). */
@@ -143,16 +144,6 @@ export class ClientPool {
 
 // ── what went wrong ────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A5.4: elections, step-downs, shutdowns, conflicts, timeouts and networks pass by themselves. */
-const TRANSIENT = new Set([
-  6, 7, 24, 46, 50, 64, 74, 89, 91, 94, 109, 112, 117, 133, 189, 202, 216, 262, 308, 9001, 10107, 11600,
-  11601, 11602, 13435, 13436,
-]);
-/** Authentication or privileges: only another credential helps. */
-const CREDENTIALS = new Set([13, 18]);
-
-export type Refusal = Extract<CommandOutcome, { kind: 'refused' }>;
-
 /** The server's or driver's failure as an outcome. The driver's messages hold no credentials. */
 export function refusal(failure: unknown): Refusal {
   if (failure instanceof MongoServerError) {
@@ -167,11 +158,6 @@ export function refusal(failure: unknown): Refusal {
     message,
     class: isDriverError(name) ? 'transient' : 'permanent',
   };
-}
-
-export function refused(code: number, codeName: string, message: string): Refusal {
-  const kind = CREDENTIALS.has(code) ? 'credentials' : TRANSIENT.has(code) ? 'transient' : 'permanent';
-  return { kind: 'refused', code, codeName, message, class: kind };
 }
 
 /** Everything the driver itself raises about connections, selection and time. */

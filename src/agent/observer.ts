@@ -7,7 +7,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Document, MongoClient } from 'mongodb';
 import type { Millis } from '../base/units.ts';
-import type { DatabaseFacts, PeerFacts, ReplSetConfig, RouterFacts } from '../clusters/facts.ts';
+import {
+  type DatabaseFacts,
+  type PeerFacts,
+  type ReplSetConfig,
+  ROUTER_UNREACHED,
+  type RouterFacts,
+} from '../clusters/facts.ts';
 import type { Login, MemberSnapshot } from '../clusters/snapshot.ts';
 import type { Clock } from '../engine/ports.ts';
 import { seriesOf } from '../model/index.ts';
@@ -26,9 +32,6 @@ import {
 import { codeOf, dropClient, endpointOf, listens, openClient, refusal } from './mongo.ts';
 import { type HelloReading, readHello, readStatus, replicaSetIdOf, type StatusReading } from './reading.ts';
 import { readRouter } from './router.ts';
-
-/** A router of which nothing is known yet. */
-const UNREACHED: RouterFacts = { configReachable: false, shards: null, balancer: null, balancing: false };
 
 export interface ObserverOptions {
   readonly clock: Clock;
@@ -191,7 +194,7 @@ export class Observer {
         fcv: null,
         authenticated: null,
         usersExist: null,
-        router: snapshot.product === 'mongos' ? UNREACHED : null,
+        router: snapshot.product === 'mongos' ? ROUTER_UNREACHED : null,
       };
       this.#options.answered();
       this.#combine();
@@ -428,7 +431,7 @@ export class Observer {
     } catch (failure) {
       if (codeOf(failure) === null) throw failure;
       seen.authenticated = false;
-      seen.router = UNREACHED;
+      seen.router = ROUTER_UNREACHED;
       this.#logOut();
     }
   }

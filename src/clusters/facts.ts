@@ -124,6 +124,14 @@ export interface RouterFacts {
   readonly autoMerge?: boolean;
 }
 
+/** A router of which nothing is known yet, or that reaches no majority of the config servers. */
+export const ROUTER_UNREACHED: RouterFacts = {
+  configReachable: false,
+  shards: null,
+  balancer: null,
+  balancing: false,
+};
+
 export interface VolumeFacts {
   readonly id: string;
   /** Of the file system it is on. */

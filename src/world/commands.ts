@@ -2,7 +2,7 @@
  * What an agent does with its member's database, command by command as the real one does it over loopback: idempotent,
  * looking first, and saying `unknown` when the answer of a write was lost. All by callbacks.
  */
-import { whenStale } from '../agent/commands/stale.ts';
+import { refused, whenStale } from '../agent/commands/refusals.ts';
 import type {
   CommandOutcome,
   Login,
@@ -31,21 +31,12 @@ export interface CommandContext {
 type Done = (outcome: CommandOutcome) => void;
 type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
 
-const TRANSIENT = new Set([
-  6, 7, 24, 46, 50, 64, 74, 89, 91, 94, 109, 112, 117, 133, 189, 202, 216, 262, 308, 9001, 10107, 11600,
-  11601, 11602, 13435, 13436,
-]);
-
 export const done = (result: Readonly<Record<string, unknown>> = {}): CommandOutcome => ({
   kind: 'done',
   result,
 });
 export const unknown = (message: string): CommandOutcome => ({ kind: 'unknown', message });
 
-export function refused(code: number, codeName: string, message: string): CommandOutcome {
-  const kind = code === 13 || code === 18 ? 'credentials' : TRANSIENT.has(code) ? 'transient' : 'permanent';
-  return { kind: 'refused', code, codeName, message, class: kind };
-}
 export const byServer = ({ code, codeName, message }: Refusal): CommandOutcome =>
   refused(code, codeName, message);
 

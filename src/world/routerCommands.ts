@@ -1,25 +1,19 @@
 /** What an agent does through its router, and what it reads there: as the real one, looking first and saying what it does not know. */
+
+import { refused } from '../agent/commands/refusals.ts';
 import { type Millis, SECOND } from '../base/units.ts';
-import type {
-  CommandOutcome,
-  DatabaseFacts,
-  Login,
-  MemberCommand,
-  MemberSnapshot,
-  RouterFacts,
+import {
+  type CommandOutcome,
+  type DatabaseFacts,
+  type Login,
+  type MemberCommand,
+  type MemberSnapshot,
+  ROUTER_UNREACHED,
+  type RouterFacts,
 } from '../clusters/index.ts';
 import { majorOf } from '../model/index.ts';
 import { shardsOf } from './chunks.ts';
-import {
-  byServer,
-  type CommandContext,
-  done,
-  login,
-  noServer,
-  refused,
-  runCommand,
-  unknown,
-} from './commands.ts';
+import { byServer, type CommandContext, done, login, noServer, runCommand, unknown } from './commands.ts';
 import type { Answer, Mongod } from './mongod.ts';
 import { primaryAmong, type Router } from './router.ts';
 
@@ -236,11 +230,9 @@ export function readRouter(router: Router, snapshot: MemberSnapshot): Reachable 
     initialSyncPercent: null,
     authenticated,
     usersExist: null,
-    router: primary !== null && authenticated === true ? told(primary) : UNREACHED,
+    router: primary !== null && authenticated === true ? told(primary) : ROUTER_UNREACHED,
   };
 }
-
-const UNREACHED: RouterFacts = { configReachable: false, shards: null, balancer: null, balancing: false };
 
 /** `listShards` is read with majority: what may be rolled back with one config server is not told. */
 function told({ data, machine, moving }: Mongod): RouterFacts {

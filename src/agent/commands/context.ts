@@ -1,16 +1,8 @@
 /** What every command of a member gets. */
 import type { Db, Document, MongoClient } from 'mongodb';
 import type { CommandOutcome, Login, MemberSnapshot } from '../../clusters/snapshot.ts';
-import {
-  type ClientPool,
-  codeOf,
-  dropClient,
-  endpointOf,
-  openClient,
-  type Refusal,
-  refusal,
-  refused,
-} from '../mongo.ts';
+import { type ClientPool, codeOf, dropClient, endpointOf, openClient, refusal } from '../mongo.ts';
+import { type Refusal, refused } from './refusals.ts';
 
 export interface CommandContext {
   /** The snapshot the process runs with. */

@@ -5,8 +5,9 @@ import { BSON, type Document } from 'mongodb';
 import type { ReplSetConfig } from '../../clusters/facts.ts';
 import type { CommandOutcome } from '../../clusters/snapshot.ts';
 import { PEER_TIMEOUT } from '../limits.ts';
-import { codeOf, mayHaveHappened, type Refusal, refusal, refused } from '../mongo.ts';
+import { codeOf, mayHaveHappened, refusal } from '../mongo.ts';
 import { admin, type CommandContext, done, hello } from './context.ts';
+import { type Refusal, refused } from './refusals.ts';
 
 /**
  * Initiates the set with all its members at once (A5.1). A set that exists with these members is done (INI-07), one with

@@ -1,7 +1,7 @@
 import { MongoServerError } from 'mongodb';
 import { expect, test } from 'vitest';
 import { refusal } from '../mongo.ts';
-import { whenStale } from './stale.ts';
+import { whenStale } from './refusals.ts';
 
 const failure = (errmsg: string): MongoServerError =>
   new MongoServerError({ ok: 0, code: 103, codeName: 'NewReplicaSetConfigurationIncompatible', errmsg });

@@ -6,7 +6,7 @@ import type { ReplSetConfig } from '../../clusters/facts.ts';
 import type { CommandOutcome, MemberCommand } from '../../clusters/snapshot.ts';
 import { codeOf, mayHaveHappened, refusal } from '../mongo.ts';
 import { admin, type CommandContext, done, hello, unless } from './context.ts';
-import { whenStale } from './stale.ts';
+import { whenStale } from './refusals.ts';
 
 type Of<K extends MemberCommand['kind']> = Extract<MemberCommand, { kind: K }>;
 

@@ -8,8 +8,9 @@ import type {
   ManagedUser,
   MemberCommand,
 } from '../../clusters/snapshot.ts';
-import { mayHaveHappened, refusal, refused } from '../mongo.ts';
+import { mayHaveHappened, refusal } from '../mongo.ts';
 import { admin, type CommandContext, done, notPrimary, tryLogin, unless } from './context.ts';
+import { refused } from './refusals.ts';
 
 const UNAUTHORIZED = 13;
 const AUTHENTICATION_FAILED = 18;
