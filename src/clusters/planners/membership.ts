@@ -39,6 +39,7 @@ import {
   verdict,
   wait,
 } from './planner.ts';
+import { waitingToBeRemoved } from './removal.ts';
 import { heirOf, isUnderWay, needOf } from './rollout.ts';
 
 /*
@@ -467,10 +468,5 @@ function takeDown(scene: Scene, member: MemberState, because: Reason): readonly 
 function away(scene: Scene, member: MemberState): Decision | null {
   const host = scene.observed.hosts.find((h) => h.name === member.host);
   if (member.host === null || host === undefined || host.connected) return null;
-  return wait(
-    'AgentNotConnected',
-    soon(scene),
-    `host ${member.host} is not connected; ${member.name} there is removed when it is back`,
-    member.name,
-  );
+  return waitingToBeRemoved(scene, member);
 }

@@ -132,10 +132,14 @@ function each(
 function unreachable(scene: Scene, member: MemberState): Decision | null {
   const host = scene.observed.hosts.find((h) => h.name === member.host);
   if (member.host === null || host?.connected) return null;
-  return wait(
+  return waitingToBeRemoved(scene, member);
+}
+
+/** Its runtime or its volume is on a host whose agent is away. */
+export const waitingToBeRemoved = (scene: Scene, { name, host }: MemberState): Decision =>
+  wait(
     'AgentNotConnected',
     soon(scene),
-    `host ${member.host} is not connected; ${member.name} there is removed when it is back`,
-    member.name,
+    `host ${host} is not connected; ${name} there is removed when it is back`,
+    name,
   );
-}
