@@ -26,6 +26,17 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
       .option('--plan', 'every step it would take; nothing is done')
       .addOption(timeOption('--timeout <duration>', 'how long to follow it', FOLLOW_DEFAULT));
 
+  memberVerbs(program, operation);
+  authorityVerb(rotateVerbs(program, operation), verb);
+  databaseVerbs(program, operation);
+  const balancer = program.command('balancer').description('the balancer of a sharded cluster');
+  operation(balancer, 'on <name>', 'let it move chunks', () => ({ type: 'StartBalancer' }));
+  operation(balancer, 'off <name>', 'stop it', () => ({ type: 'StopBalancer' }));
+  recordVerbs(program, verb);
+}
+
+/** What is done to some of the members. */
+function memberVerbs(program: Command, operation: MakeOperation): void {
   examples(
     operation(program, 'restart <name>', 'restart members one after the other, the primary last', (o) => ({
       type: 'Restart',
@@ -54,7 +65,10 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
     'belay move orders orders-2 --to db4',
     'belay move orders orders-2 --avoid db3',
   );
-  authorityVerb(rotateVerbs(program, operation), verb);
+}
+
+/** What is done to a database as a whole. */
+function databaseVerbs(program: Command, operation: MakeOperation): void {
   operation(program, 'raise-fcv <name>', 'raise the feature compatibility version', (o) => ({
     type: 'RaiseFCV',
     ...given('version', text(o, 'to')),
@@ -89,10 +103,6 @@ export function operationVerbs(program: Command, verb: MakeVerb): void {
   );
   operation(program, 'suspend <name>', 'stop all members and keep their data', () => ({ type: 'Suspend' }));
   operation(program, 'resume <name>', 'start a suspended database', () => ({ type: 'Resume' }));
-  const balancer = program.command('balancer').description('the balancer of a sharded cluster');
-  operation(balancer, 'on <name>', 'let it move chunks', () => ({ type: 'StartBalancer' }));
-  operation(balancer, 'off <name>', 'stop it', () => ({ type: 'StopBalancer' }));
-  recordVerbs(program, verb);
 }
 
 /** Nobody has to say why changes wait again as the spec wants it. */
