@@ -6,6 +6,7 @@ import {
   managedKey,
   managedKeyProblems,
   nestConfig,
+  unclearKeyProblems,
   validate,
 } from './index.ts';
 
@@ -112,4 +113,52 @@ test('keys such as __proto__ do no harm', () => {
   const config = JSON.parse('{"__proto__": {"polluted": 1}, "a.__proto__.polluted": 1}');
   nestConfig(config);
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+});
+
+test('CFG-02 one setting in two spellings is refused, since one of them would be dropped', () => {
+  const refused = (config: unknown) => unclearKeyProblems(config).map(({ key }) => key);
+  const twice = { 'net.maxIncomingConnections': -5, net: { maxIncomingConnections: 100 } };
+  expect(refused(twice)).toEqual(['net.maxIncomingConnections']);
+  expect(refused({ setparameter: { 'a.b': 1 }, 'setParameter.a.b': 2 })).toEqual(['setParameter.a.b']);
+  expect(refused({ 'a.b': 1, 'a.b.c': 2 })).toEqual(['a.b.c']);
+  expect(
+    refused({ setParameter: { a: 1, 'a.b': 2 }, net: {}, 'net.compression.compressors': 'zstd' }),
+  ).toEqual([]);
+  expect(nestConfig({ 'net.compression.compressors': 'zstd', net: {} })).toEqual({
+    net: { compression: { compressors: 'zstd' } },
+  });
+  expect(validate(set(twice)).problems).toEqual([
+    {
+      path: 'spec.additionalMongodConfig.net.maxIncomingConnections',
+      message: 'is given more than once, dotted and nested, and only one would count; keep one of them',
+    },
+  ]);
+});
+
+test('CFG-02 B1.3 so it is in documents of the mongodb.com operator', () => {
+  const additionalMongodConfig = { 'net.maxIncomingConnections': -5, net: { maxIncomingConnections: 100 } };
+  const document = {
+    apiVersion: 'mongodb.com/v1',
+    kind: 'MongoDB',
+    metadata: { name: 'orders' },
+    spec: { type: 'ReplicaSet', version: '8.0.0', members: 3, credentials: 'c', additionalMongodConfig },
+  };
+  expect(validate(document).problems.map(({ path }) => path)).toEqual([
+    'spec.additionalMongodConfig.net.maxIncomingConnections',
+  ]);
+});
+
+test('CFG-02 a key with nothing between its dots names no setting', () => {
+  const config = { '': 1, 'a..b': 2, net: { '': 3 }, '.c': {}, setParameter: { '': 4 } };
+  expect(unclearKeyProblems(config).map(({ key }) => key)).toEqual([
+    '',
+    'a..b',
+    'net.',
+    '.c',
+    'setParameter.',
+  ]);
+  expect(validate(set({ '': 1, 'a..b': 2 })).problems.map(({ path }) => path)).toEqual([
+    'spec.additionalMongodConfig',
+    'spec.additionalMongodConfig.a..b',
+  ]);
 });

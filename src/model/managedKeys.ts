@@ -100,6 +100,45 @@ export function managedKeyProblems(config: unknown): readonly ManagedKeyProblem[
   return problems;
 }
 
+/** Where a setting that is given twice hides: YAML refuses the same key twice, but not another spelling of it. */
+const TWICE = 'is given more than once, dotted and nested, and only one would count; keep one of them';
+
+/**
+ * Keys that do not say which setting they mean: with nothing between two dots, or one setting in two spellings, of which
+ * rendering would drop one without a word (CFG-02). Values never appear in the messages.
+ */
+export function unclearKeyProblems(config: unknown): readonly ManagedKeyProblem[] {
+  if (!isMap(config)) return [];
+  const leaves = flattenConfig(config).map(([key, value]) => ({ key, value, parts: partsOf(key) }));
+  const nameless = leaves
+    .filter(({ parts }) => parts.includes(''))
+    .map(({ key }) => ({
+      key,
+      message: 'names no setting: something is missing before, between or after its dots',
+    }));
+  const given = leaves.filter(({ value }) => !isEmptyMap(value));
+  const ids = given.map(({ parts }) => idOf(parts));
+  const first = new Map(ids.map((id, at) => [id, at] as const).reverse());
+  const twice = given.filter((_, at) => first.get(ids[at] ?? '') !== at);
+  const below = given.filter(({ parts }) =>
+    parts.some((_, end) => end > 0 && first.has(idOf(parts.slice(0, end)))),
+  );
+  return [
+    ...nameless,
+    ...twice.map(({ key }) => ({ key, message: TWICE })),
+    ...below.map(({ key }) => ({
+      key,
+      message: 'lies below a setting that has a value of its own; keep one of them',
+    })),
+  ];
+}
+
+/** Where a key of a configuration stands that is the field of this path. */
+export const keyPath = (field: string, key: string): string => (key === '' ? field : `${field}.${key}`);
+
+const idOf = (parts: readonly string[]): string => JSON.stringify(parts);
+const isEmptyMap = (value: unknown): boolean => isMap(value) && Object.keys(value).length === 0;
+
 /** Sections that mongos does not know (CFG-03): with one of their keys it does not start. One key is for routers alone. */
 const DATA_SECTIONS = /^(?:storage|replication)(?:\.|$)/i;
 const OF_ROUTERS = 'replication.localpingthresholdms';
@@ -117,10 +156,10 @@ function isSection(key: string): boolean {
 }
 
 /** The leaves of a configuration under dotted names. Lists and empty maps are leaves. */
-export function flattenConfig(config: Loose, above = ''): [string, unknown][] {
+export function flattenConfig(config: Loose, above?: string): [string, unknown][] {
   return Object.entries(config).flatMap(([key, value]): [string, unknown][] => {
-    const path = above === '' ? key : `${above}.${key}`;
-    if (isMap(value) && Object.keys(value).length > 0) return flattenConfig(value, path);
+    const path = above === undefined ? key : `${above}.${key}`;
+    if (isMap(value) && !isEmptyMap(value)) return flattenConfig(value, path);
     return [[path, value]];
   });
 }
@@ -133,11 +172,15 @@ export function nestConfig(config: Loose): Record<string, unknown> {
   const root: Record<string, unknown> = {};
   for (const [path, value] of flattenConfig(config)) {
     if (managedKey(path) !== undefined) continue;
-    const parameter = /^(setParameter)\.(.+)$/i.exec(path);
-    const parts = parameter === null ? path.split('.') : ['setParameter', parameter[2] ?? ''];
-    place(root, parts, value);
+    place(root, partsOf(path), value);
   }
   return root;
+}
+
+/** The sections and the name of a setting. */
+function partsOf(path: string): readonly string[] {
+  const parameter = /^setParameter\.(.+)$/i.exec(path)?.[1];
+  return parameter === undefined ? path.split('.') : ['setParameter', parameter];
 }
 
 function place(root: Record<string, unknown>, parts: readonly string[], value: unknown): void {
@@ -149,5 +192,7 @@ function place(root: Record<string, unknown>, parts: readonly string[], value: u
     at = section;
   }
   const last = parts.at(-1) ?? '';
+  // An empty section takes nothing away from what another key has put into it.
+  if (isEmptyMap(value) && Object.hasOwn(at, last) && isMap(at[last])) return;
   Object.defineProperty(at, last, { value, enumerable: true, writable: true, configurable: true });
 }

@@ -1,4 +1,4 @@
-import { flattenConfig, nestConfig } from '../managedKeys.ts';
+import { flattenConfig, keyPath, nestConfig, unclearKeyProblems } from '../managedKeys.ts';
 import { isMap, type Loose } from '../paths.ts';
 import type { Conversion } from './foreign.ts';
 
@@ -35,6 +35,8 @@ export interface ConfigFindings {
  */
 export function convertConfig(config: unknown, path: string, conversion: Conversion): ConfigFindings {
   if (!isMap(config)) return {};
+  // Before spellings become one: afterwards a setting that was given twice cannot be told from another.
+  for (const { key, message } of unclearKeyProblems(config)) conversion.problem(keyPath(path, key), message);
   const rest: Record<string, unknown> = {};
   let findings: ConfigFindings = {};
   for (const [key, value] of flattenConfig(config)) {

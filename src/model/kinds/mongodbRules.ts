@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Problem } from '../../base/error.ts';
 import { findBuild, majorOf, resolveVersion, SUPPORTED_SERIES } from '../catalog.ts';
-import { managedKeyProblems, routerlessKeys } from '../managedKeys.ts';
+import { keyPath, managedKeyProblems, routerlessKeys, unclearKeyProblems } from '../managedKeys.ts';
 import { envelope } from '../meta.ts';
 import { isDnsLabel, isDnsName, isWholeInternet } from '../network.ts';
 import { booleanAt, isMap, type Loose, listAt, mapAt, numberAt, textAt } from '../paths.ts';
@@ -228,8 +228,8 @@ function checkConfig(spec: Loose, problems: Problem[]): void {
   for (const place of places) {
     const field = `${place}additionalMongodConfig`;
     const config = place === '' ? spec[field] : mapAt(spec, place.slice(0, -1))['additionalMongodConfig'];
-    for (const { key, message } of managedKeyProblems(config)) {
-      problems.push({ path: `spec.${field}.${key}`, message });
+    for (const { key, message } of [...managedKeyProblems(config), ...unclearKeyProblems(config)]) {
+      problems.push({ path: keyPath(`spec.${field}`, key), message });
     }
   }
   const routers = mapAt(spec, 'mongos')['additionalMongodConfig'];
