@@ -80,6 +80,18 @@ test('A13.1 what cannot be done is refused before anything is stored, with what 
   expect((await call('GET', OPERATIONS)).body.items).toEqual([]);
 });
 
+test('A13.1 S1 a restart that would interrupt is refused with what a document is refused with, also where only its plan is asked for', async () => {
+  const { call } = await running({ members: 1 });
+  for (const path of [OPERATIONS, `${OPERATIONS}?dryRun=plan`])
+    expect(await call('POST', path, { body: restart() })).toMatchObject({
+      status: 409,
+      body: {
+        code: 'Refused',
+        detail: expect.stringMatching(/^Restart of orders: WouldInterrupt: orders-0 is the only member/),
+      },
+    });
+});
+
 test('an operation cannot be changed, is dry-run without a trace, and another kind or namespace is refused', async () => {
   const { call } = await running();
   const dry = await call('POST', `${OPERATIONS}?dryRun=validate`, { as: 'viewer', body: restart() });

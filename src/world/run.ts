@@ -25,9 +25,7 @@ import { BEGIN } from './timeline.ts';
 import {
   clusterNamed,
   membersOf,
-  membersWantedIn,
   objectsOf,
-  partsOf,
   setsOf,
   someoneLags,
   specOf,
@@ -261,11 +259,7 @@ class Run {
       const status = operation.status as Operation['status'];
       if (cluster === null) return `operation ${operation.metadata.name} has no cluster any more`;
       const rests = statusOf(cluster)?.phase === 'Suspended' || blockOf(cluster) !== null;
-      // One that stands before another one waits with it.
-      const alone =
-        partsOf(cluster).some((part) => membersWantedIn(cluster, part) === 1) &&
-        /only member|was asked for before/.test(status?.message ?? '');
-      if ((rests || alone) && status?.message) continue;
+      if (rests && status?.message) continue;
       return `operation ${operation.metadata.name} is ${status?.state}: ${status?.message}`;
     }
     return null;

@@ -322,7 +322,8 @@ function obstacleOf(scene: Scene, request: OperationRequest): string | null {
   if (operation !== null)
     return operation.uid === request.uid ? null : `${operation.name} runs, and operations go one at a time`;
   if (desired.paused) return 'the cluster is paused';
-  if (desired.suspend && !isSuspension(request)) return 'the cluster is suspended';
+  if (desired.suspend && !isSuspension(request))
+    return `the cluster is suspended; it begins when that is resumed: belay resume ${desired.name}`;
   return RULES[request.spec.type]?.waitFor(scene, request) ?? unsettled(scene, request.spec);
 }
 

@@ -9,15 +9,14 @@ import type { OperationRule } from './rule.ts';
  * questions. A member that is down already and comes back with the token counts too.
  */
 export const RESTART: OperationRule = {
-  refuse: ({ state }, request) => {
-    const unknown = wanted(request).filter((name) => !state.members.some((m) => m.name === name));
-    return unknown.length === 0 ? null : `there is no member ${unknown.join(', ')}`;
-  },
-  // Once begun it holds members where they are (A13.6), and adding some is one way out: so it does not begin.
-  waitFor: (scene, request) => {
+  // What no waiting mends would hold up those that stand behind it, and once begun the members that are one way out (A13.6).
+  refuse: (scene, request) => {
+    const unknown = wanted(request).filter((name) => !scene.state.members.some((m) => m.name === name));
+    if (unknown.length > 0) return `there is no member ${unknown.join(', ')}`;
     const never = indispensable(scene, wanted(request));
-    return never === null ? null : `${never.detail}; ${never.fix}`;
+    return never === null ? null : `${never.by}: ${never.detail}; ${never.fix}`;
   },
+  waitFor: () => null,
   begin: ({ state }, request) => {
     const names = wanted(request);
     const members = state.members.map((m) => m.name).filter((n) => names.length === 0 || names.includes(n));
@@ -41,7 +40,7 @@ export const RESTART: OperationRule = {
 
 /**
  * The first member that the set cannot be without, with the way out. How it is at this moment does not count: one that is
- * back a moment later would be held up, and hold up the members that are added for it.
+ * back a moment later is to be restarted then.
  */
 function indispensable(scene: Scene, names: readonly string[]): ReturnType<typeof neverSpared> {
   for (const view of scene.all) {

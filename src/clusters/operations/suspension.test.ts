@@ -3,6 +3,7 @@ import { desired } from '../fixtures.ts';
 import { advance } from '../learn.ts';
 import { Play } from '../play.ts';
 import type { OperationRequest } from '../types.ts';
+import { operationWait } from './index.ts';
 import { operationStatus } from './status.ts';
 
 const asked = (type: 'Suspend' | 'Resume' | 'Restart', uid: string = type): OperationRequest => {
@@ -33,6 +34,10 @@ test('A13.6 what waits for the end of a suspension does not stand in the way of 
   set.requests = [asked('Suspend'), asked('Restart')];
   set.toTheEnd();
   expect(set.state.ended.map((e) => [e.uid, e.state])).toEqual([['Suspend', 'Succeeded']]);
+  const scene = { observed: set.reading(), desired: set.desired, state: set.state, now: set.now };
+  expect(operationWait(scene, asked('Restart'))).toBe(
+    'the cluster is suspended; it begins when that is resumed: belay resume orders',
+  );
   set.requests = [asked('Suspend'), asked('Restart'), asked('Resume')];
   const told = set.toTheEnd();
   expect(told.filter((line) => line.startsWith('setSuspend'))).toEqual([

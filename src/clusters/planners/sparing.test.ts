@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { desired } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { type MemberView, views } from '../interpret.ts';
-import { operationWait } from '../operations/index.ts';
+import { operationRefusal } from '../operations/index.ts';
 import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
 import type { Desired, DesiredMember, OperationRequest } from '../types.ts';
@@ -106,7 +106,7 @@ test('A9.4 another certificate is taken by a member of a set of two, since nothi
   expect(lines.at(-1)).toBe('converged');
 });
 
-test('A13.6 L1 a restart that can never be done does not begin, so that it holds nothing up; one of others does', () => {
+test('A13.6 L1 a restart that can never be done is refused, so that it holds nothing up; one of others is not', () => {
   const restart = (members: readonly string[]) => ({
     uid: 'op-1',
     name: 'orders-restart',
@@ -116,10 +116,10 @@ test('A13.6 L1 a restart that can never be done does not begin, so that it holds
   });
   const [first, ...others] = desired().members as [DesiredMember, ...DesiredMember[]];
   const cases = [
-    [desired({}, 2), /^orders-0 is one of 2 voters/],
+    [desired({}, 2), /^WouldInterrupt: orders-0 is one of 2 voters/],
     [
       desired({ members: [first, ...others.map((m) => ({ ...m, priority: 0 }))] }),
-      /^orders-0 is the only member that could be primary/,
+      /^WouldInterrupt: orders-0 is the only member that could be primary/,
     ],
   ] as const;
   for (const [want, why] of cases) {
@@ -129,7 +129,7 @@ test('A13.6 L1 a restart that can never be done does not begin, so that it holds
     expect(set.state.operation).toBeNull();
     const { state, now } = set;
     const scene = { observed: set.reading(), desired: want, state, now };
-    expect(operationWait(scene, set.requests[0] as OperationRequest)).toMatch(why);
+    expect(operationRefusal(scene, set.requests[0] as OperationRequest)).toMatch(why);
   }
   const rest = new Play(cases[1][0]);
   rest.requests = [restart(['orders-1', 'orders-2'])];

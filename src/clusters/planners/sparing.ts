@@ -6,6 +6,7 @@ import {
   isHealthy,
   isIrreplaceable,
   type MemberView,
+  majority,
   quorumOf,
 } from '../interpret.ts';
 import { groupsOf, isRouter } from '../topology.ts';
@@ -81,7 +82,8 @@ function interruption(scene: Scene, view: MemberView, members: readonly MemberVi
   const { name } = view.member;
   const { voters } = quorumOf(members);
   const wanted = wantedOf(scene, view).filter((m) => m.votes === 1).length;
-  if (members.length > 1 && wanted > voters) {
+  const needed = isRouter(view.member) ? 1 : majority(wanted);
+  if (wanted > voters && wanted - 1 >= needed) {
     const detail = `restart of ${name} waits until the set has ${wanted} voters: it has ${voters} and can spare none`;
     return wait('WouldLoseMajority', soon(scene), detail, name);
   }
