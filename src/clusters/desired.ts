@@ -2,10 +2,12 @@
 import type { Problem } from '../base/error.ts';
 import type { Bytes } from '../base/units.ts';
 import {
+  findBuild,
   type MaintenanceWindow,
   type MongoDBSpec,
   memberSettings,
   nestConfig,
+  PLATFORMS,
   parseBytes,
   parseCpuMillis,
   parseDuration,
@@ -13,6 +15,7 @@ import {
   seriesOf,
   WEEKDAYS,
 } from '../model/index.ts';
+import { booleanAt, isMap, type Loose, mapAt, textAt } from '../model/paths.ts';
 import { stable } from './snapshotInputs.ts';
 import type { Desired, DesiredComponent, DesiredMember, DesiredShards } from './types.ts';
 import type { DesiredWindow } from './windows.ts';
@@ -124,9 +127,6 @@ function merged(
   return result;
 }
 
-const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /** Days and a time of day are a cron line too. */
 function windowOf(window: MaintenanceWindow): DesiredWindow {
   const { days = [], start = '00:00', timeZone } = window;
@@ -155,37 +155,40 @@ function cpus(text: string | undefined): number | null {
   return parsed.ok ? parsed.value / 1000 : null;
 }
 
-/** Parts of the language that no planner carries out yet: refused at admission, so that nothing is promised and ignored (A4.9, CFG-02). */
-export function unsupportedFeatures(spec: MongoDBSpec): readonly Problem[] {
+/**
+ * Parts of the language that no planner carries out yet: refused at admission, so that nothing is promised and ignored
+ * (A4.9, CFG-02). Works on unfinished specs too: whatever is not right is left out.
+ */
+export function unsupportedFeatures(spec: Loose): readonly Problem[] {
   const problems: Problem[] = [];
   const not = (path: string, what: string): void => {
     problems.push({ path, message: `${what} is not part of this version of Belay; leave it out` });
   };
-  if (spec.platform !== 'hosts')
+  const isOn = (part: string): boolean => isMap(spec[part]) && booleanAt(spec, part, 'enabled') !== false;
+  const platform = PLATFORMS.find((known) => known === textAt(spec, 'platform'));
+  if (platform !== undefined && platform !== 'hosts')
     problems.push({
       path: 'spec.platform',
-      message: `platform ${spec.platform} is not part of this version of Belay; use hosts`,
+      message: `platform ${platform} is not part of this version of Belay; use hosts`,
     });
-  if (spec.exposure?.enabled) not('spec.exposure', 'public exposure on the platform hosts');
-  if (spec.backup?.enabled) not('spec.backup', 'backup');
-  if (spec.dataSource !== undefined) not('spec.dataSource', 'filling a new cluster from a backup');
-  if (spec.dataAccess?.enabled) not('spec.dataAccess', 'access of assistants');
-  if (spec.security.tls.certsSecretPrefix !== undefined)
+  if (isOn('exposure')) not('spec.exposure', 'public exposure on the platform hosts');
+  if (isOn('backup')) not('spec.backup', 'backup');
+  if (spec['dataSource'] !== undefined) not('spec.dataSource', 'filling a new cluster from a backup');
+  if (isOn('dataAccess')) not('spec.dataAccess', 'access of assistants');
+  const [tls, placement] = [mapAt(spec, 'security', 'tls'), mapAt(spec, 'placement')];
+  if (tls['certsSecretPrefix'] !== undefined)
     not('spec.security.tls.certsSecretPrefix', 'a supplied certificate');
-  if (spec.security.tls.ca !== undefined) not('spec.security.tls.ca', 'a supplied CA');
-  if (spec.placement.hostSelector !== undefined)
+  if (tls['ca'] !== undefined) not('spec.security.tls.ca', 'a supplied CA');
+  if (placement['hostSelector'] !== undefined)
     problems.push({
       path: 'spec.placement.hostSelector',
       message: 'is not part of this version of Belay; name the hosts in spec.placement.hosts',
     });
-  if (spec.placement.spreadLabel !== undefined) not('spec.placement.spreadLabel', 'spreading by label');
-  if (spec.placement.spread === 'required') not('spec.placement.spread', 'required spreading');
-  const fcv = spec.featureCompatibilityVersion;
-  if (fcv !== undefined && fcv !== 'AlwaysMatchVersion' && fcv !== seriesOf(spec.version)) {
-    not(
-      'spec.featureCompatibilityVersion',
-      `a feature compatibility version other than that of ${spec.version}`,
-    );
+  if (placement['spreadLabel'] !== undefined) not('spec.placement.spreadLabel', 'spreading by label');
+  if (placement['spread'] === 'required') not('spec.placement.spread', 'required spreading');
+  const [fcv, version] = [textAt(spec, 'featureCompatibilityVersion'), textAt(spec, 'version') ?? ''];
+  if (fcv !== undefined && fcv !== 'AlwaysMatchVersion' && findBuild(version) && fcv !== seriesOf(version)) {
+    not('spec.featureCompatibilityVersion', `a feature compatibility version other than that of ${version}`);
   }
   return problems;
 }

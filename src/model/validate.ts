@@ -42,6 +42,11 @@ export interface ValidateOptions {
   readonly current?: CurrentObject;
   /** Accept kinds that only the server writes: set by the server for its own objects. */
   readonly readOnlyKinds?: boolean;
+  /**
+   * What else must hold of a document of a known kind, as far as it could be read: it is asked with problems too, so that they
+   * are found together, and must cope with unfinished documents.
+   */
+  readonly further?: (read: Loose) => readonly Problem[];
 }
 
 const NOTHING: Findings = { problems: [], warnings: [] };
@@ -132,7 +137,8 @@ function checkKind(document: Loose, info: KindInfo, options: ValidateOptions): V
   const subject = parsed.success ? (parsed.data as Loose) : wanted;
   const rules = ratchet(info.rules?.(subject) ?? NOTHING, info, options.current);
   const changes = options.current === undefined ? NOTHING : changesOf(info, options.current, subject);
-  const problems = withoutRepeats([...structural, ...rules.problems, ...changes.problems]);
+  const further = options.further?.(subject) ?? [];
+  const problems = withoutRepeats([...structural, ...rules.problems, ...changes.problems, ...further]);
   const warnings = [...rules.warnings, ...changes.warnings];
   if (problems.length > 0 || !parsed.success) return { problems, warnings, report: [] };
   return { object: parsed.data as BelayObject, problems, warnings, report: [] };

@@ -13,11 +13,10 @@ import {
   type MongoDBSpec,
   type SecretDocument,
   startProblems,
-  type Topology,
-  type Validation,
   validate,
   type Warning,
 } from '../model/index.ts';
+import { type Loose, mapAt, textAt } from '../model/paths.ts';
 import { CLUSTER_FINALIZER, USER_FINALIZER } from '../provider/names.ts';
 import { annotationsOf } from './annotations.ts';
 import { secretProblems } from './secretDocuments.ts';
@@ -75,8 +74,13 @@ export function keyOf(document: unknown, namespace: string): ObjectKey | null {
 
 /** Checks a document against the stored object of the same name (null: new), now. Throws `Invalid` with all problems. */
 export function admit(document: unknown, current: StoredObject | null, now: Millis): Admitted {
-  const result = validate(document, current === null ? {} : { current });
-  const problems = [...result.problems, ...furtherProblems(result, current, now)];
+  const further = (read: Loose) => furtherProblems(read, current, now);
+  const result = validate(document, current === null ? { further } : { current, further });
+  const problems = [
+    ...result.problems,
+    ...(result.secret === undefined ? [] : secretProblems(result.secret)),
+    ...(current?.metadata.deletionTimestamp ? [beingDeleted(current)] : []),
+  ];
   if (problems.length > 0) throw invalid(document, problems);
   if (result.secret !== undefined) return { kind: 'secret', secret: result.secret };
   if (result.object === undefined) return { kind: 'nothing', warnings: result.warnings };
@@ -89,13 +93,9 @@ function remarksOn(spec: MongoDBSpec, current: StoredObject | null): readonly Wa
   return [...remarks(spec), ...changes];
 }
 
-function furtherProblems(result: Validation, current: StoredObject | null, now: Millis): readonly Problem[] {
-  return [
-    ...(result.secret === undefined ? [] : secretProblems(result.secret)),
-    ...(result.object === undefined ? [] : unsupported(result.object)),
-    ...(result.object?.kind === 'Topology' ? lateStarts(result.object as Topology, current, now) : []),
-    ...(current?.metadata.deletionTimestamp ? [beingDeleted(current)] : []),
-  ];
+/** What no schema knows: what this version can do, and what time it is. */
+function furtherProblems(read: Loose, current: StoredObject | null, now: Millis): readonly Problem[] {
+  return [...unsupported(read), ...(read['kind'] === 'Topology' ? lateStarts(read, current, now) : [])];
 }
 
 function admitted(
@@ -122,17 +122,17 @@ function admitted(
   };
 }
 
-function unsupported(object: BelayObject): readonly Problem[] {
-  if (NOT_YET.has(object.kind))
-    return [{ path: 'kind', message: `${object.kind} is not part of this version of Belay` }];
-  return object.kind === 'MongoDB' ? unsupportedFeatures((object as MongoDB).spec) : [];
+function unsupported(read: Loose): readonly Problem[] {
+  const kind = textAt(read, 'kind') ?? '';
+  if (NOT_YET.has(kind)) return [{ path: 'kind', message: `${kind} is not part of this version of Belay` }];
+  return kind === 'MongoDB' ? unsupportedFeatures(mapAt(read, 'spec')) : [];
 }
 
 /** What was accepted once is not refused again (UPG-02). */
-function lateStarts({ spec }: Topology, current: StoredObject | null, now: Millis): readonly Problem[] {
-  const before = current === null ? [] : startProblems(current.spec as Topology['spec'], now);
+function lateStarts(read: Loose, current: StoredObject | null, now: Millis): readonly Problem[] {
+  const before = startProblems(mapAt(current, 'spec'), now);
   const old = new Set(before.map(({ path }) => path));
-  return startProblems(spec, now).filter(({ path }) => !old.has(path));
+  return startProblems(mapAt(read, 'spec'), now).filter(({ path }) => !old.has(path));
 }
 
 const beingDeleted = (current: StoredObject): Problem => ({

@@ -188,12 +188,14 @@ function tabletRules(spec: Loose, nodes: Nodes, problems: Problem[]): void {
 const noNode = (path: string, node: number): Problem => ({ path, message: `there is no node ${node}` });
 
 /** Starts of nodes that lie in the future, seen from `now`. */
-export function startProblems(spec: Pick<Topology['spec'], 'nodes'>, now: Millis): readonly Problem[] {
-  return spec.nodes.flatMap(({ startedAt }, i) => startProblem(`spec.nodes[${i}].startedAt`, startedAt, now));
+export function startProblems(spec: Loose, now: Millis): readonly Problem[] {
+  return listAt(spec, 'nodes').flatMap((node, i) =>
+    startProblem(`spec.nodes[${i}].startedAt`, textAt(node, 'startedAt'), now),
+  );
 }
 
 function startProblem(path: string, startedAt: string | undefined, now: Millis): readonly Problem[] {
-  if (startedAt === undefined || Date.parse(startedAt) <= now + START_AHEAD) return [];
+  if (startedAt === undefined || !(Date.parse(startedAt) > now + START_AHEAD)) return [];
   return [{ path, message: 'must not lie in the future: no node has started then' }];
 }
 
