@@ -17,6 +17,7 @@ import { configOf, views } from './interpret.ts';
 import { lacksSnapshot } from './planners/rollout.ts';
 import { systemUsersHash } from './planners/users.ts';
 import { recovered } from './previewRecovery.ts';
+import { startedRouter, UNINITIATED } from './previewRouters.ts';
 import { activatedSnapshot } from './snapshotInputs.ts';
 import { memberOf } from './state.ts';
 import { applyOutcome, startStep } from './steps.ts';
@@ -370,24 +371,6 @@ function handedOver(model: Model, name: string): Model {
   );
 }
 
-const UNINITIATED: Extract<DatabaseFacts, { kind: 'reachable' }> = {
-  kind: 'reachable',
-  binaryVersion: '',
-  featureCompatibilityVersion: null,
-  initiated: false,
-  setName: null,
-  replicaSetId: null,
-  state: 'STARTUP',
-  term: null,
-  writablePrimary: false,
-  primary: null,
-  peers: [],
-  config: null,
-  initialSyncPercent: null,
-  authenticated: null,
-  usersExist: false,
-};
-
 /** The model when a member is up with its first configuration. */
 export const withStarted = (model: Model, name: string, desired: Desired): Model => {
   const version = memberOf(model.state, name)?.activated?.configVersion ?? 0;
@@ -396,7 +379,12 @@ export const withStarted = (model: Model, name: string, desired: Desired): Model
 
 function started(model: Model, name: string, configVersion: number, desired: Desired): MemberFacts {
   const member = memberOf(model.state, name) as MemberState;
-  if (isRouter(member)) return startedRouter(model, member, configVersion, desired);
+  if (isRouter(member))
+    return startedRouter(
+      model,
+      { ...member, deployedVersion: binaryOf(model, name, desired) },
+      configVersion,
+    );
   const set = member.replicaSet;
   const own = views(model.state, model.observed).filter((v) => v.member.replicaSet === set);
   const known = model.initiated[set] ?? configOf(own);
@@ -413,39 +401,6 @@ function started(model: Model, name: string, configVersion: number, desired: Des
     volume: null,
   };
   return resumed ? { ...base, database: running(model, name, true, desired) } : base;
-}
-
-/** A router finds what its config servers know. */
-function startedRouter(
-  model: Model,
-  member: MemberState,
-  configVersion: number,
-  desired: Desired,
-): MemberFacts {
-  const registered = model.state.replicaSets.filter((r) => r.registered);
-  const router: RouterFacts = {
-    configReachable: true,
-    shards: registered.map((r) => ({ name: r.name, host: r.name, draining: false })),
-    balancer: 'full',
-    balancing: false,
-  };
-  return {
-    serviceId: member.serviceId ?? member.name,
-    configVersion,
-    configError: null,
-    process: { kind: 'running', pid: 1, since: model.observed.at, adopted: false },
-    database: {
-      ...UNINITIATED,
-      initiated: null,
-      state: null,
-      binaryVersion: member.deployedVersion ?? desired.version,
-      authenticated: true,
-      usersExist: true,
-      router,
-    },
-    certificate: null,
-    volume: null,
-  };
 }
 
 const membersOf = (model: Model, set: string): readonly MemberState[] =>

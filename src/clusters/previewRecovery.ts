@@ -1,12 +1,13 @@
 /** The world as it will be when what is waited for has come: so that a plan can be read to its end while a member is down. */
 import type { DatabaseFacts, MemberFacts, ReplSetConfig } from './facts.ts';
 import { configOf, primaryOf, views } from './interpret.ts';
+import { startedRouter } from './previewRouters.ts';
 import { isRouter, memberHost } from './topology.ts';
 import type { MemberState, Observed, ObservedMember, State } from './types.ts';
 
 type Reachable = Extract<DatabaseFacts, { kind: 'reachable' }>;
 
-/** Every member of each set is up, in the set and caught up. Null: nobody tells what its set is like. */
+/** Every member of each set is up, in the set and caught up, and every router serves. Null: nobody tells what its set is like. */
 export function recovered(observed: Observed, state: State): Observed | null {
   let members = observed.members;
   for (const { name } of state.replicaSets) {
@@ -14,7 +15,24 @@ export function recovered(observed: Observed, state: State): Observed | null {
     if (well === null) return null;
     members = well;
   }
-  return { ...observed, members };
+  return { ...observed, members: withRouters(members, { ...observed, members }, state) };
+}
+
+/** One that serves stays as it is. */
+function withRouters(
+  members: readonly ObservedMember[],
+  observed: Observed,
+  state: State,
+): readonly ObservedMember[] {
+  return members.map((m): ObservedMember => {
+    const member = state.members.find((r) => r.name === m.name && isRouter(r));
+    if (member === undefined || member.serviceId === null || member.activated === null) return m;
+    const { configVersion } = member.activated;
+    const serves = m.connected && m.facts?.configError === null && m.facts.database?.kind === 'reachable';
+    if (serves && m.facts.configVersion >= configVersion) return m;
+    const facts = startedRouter({ state, observed }, member, configVersion);
+    return { ...m, connected: true, observedAt: observed.at, facts };
+  });
 }
 
 function wellSet(
