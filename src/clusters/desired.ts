@@ -2,7 +2,6 @@
 import type { Problem } from '../base/error.ts';
 import type { Bytes } from '../base/units.ts';
 import {
-  findBuild,
   type MaintenanceWindow,
   type MongoDBSpec,
   memberSettings,
@@ -12,7 +11,6 @@ import {
   parseCpuMillis,
   parseDuration,
   type ShardedClusterSpec,
-  seriesOf,
   WEEKDAYS,
 } from '../model/index.ts';
 import { booleanAt, isMap, type Loose, mapAt, textAt } from '../model/paths.ts';
@@ -186,10 +184,6 @@ export function unsupportedFeatures(spec: Loose): readonly Problem[] {
     });
   if (placement['spreadLabel'] !== undefined) not('spec.placement.spreadLabel', 'spreading by label');
   if (placement['spread'] === 'required') not('spec.placement.spread', 'required spreading');
-  const [fcv, version] = [textAt(spec, 'featureCompatibilityVersion'), textAt(spec, 'version') ?? ''];
-  if (fcv !== undefined && fcv !== 'AlwaysMatchVersion' && findBuild(version) && fcv !== seriesOf(version)) {
-    not('spec.featureCompatibilityVersion', `a feature compatibility version other than that of ${version}`);
-  }
   return problems;
 }
 

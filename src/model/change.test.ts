@@ -173,17 +173,40 @@ test('A8.4 the next major waits for the old major to be in force', () => {
   expect(changes(old, next, { featureCompatibilityVersion: '7.0' })).toEqual([]);
 });
 
-test('UPG-01 an FCV fits what runs now and is never lowered; a stuck one can be replaced', () => {
-  const fcv = (text: string | undefined, version = '8.0.32-14') =>
-    object({ version, featureCompatibilityVersion: text });
-  const status = { version: '8.0.32-14', featureCompatibilityVersion: '8.0' };
-  expect(changes(fcv('8.0'), fcv('7.0'), status)[0]).toMatch(/7.0 is lower than 8.0/);
-  expect(changes(fcv('7.0'), fcv('8.0'), { ...status, featureCompatibilityVersion: '7.0' })).toEqual([]);
-  const wrong = {
-    ...fcv('8.0'),
-    spec: { ...fcv('8.0').spec, featureCompatibilityVersion: '4.2.4' },
-  } as BelayObject;
-  expect(changes(wrong, fcv('7.0'), { featureCompatibilityVersion: '7.0' })).toEqual([]);
+test('UPG-01 A8.4 A8.5 the FCV of a document is for a new cluster: later it neither changes nor blocks, which is said', () => {
+  type Wish = readonly [featureCompatibilityVersion: string, version?: string];
+  const spec = ([featureCompatibilityVersion, version = '7.0.43-23']: Wish) => ({
+    ...object().spec,
+    version,
+    featureCompatibilityVersion,
+  });
+  const warned = (before: Wish, inForce: string | null, after: Wish) => {
+    const status = inForce === null ? {} : { featureCompatibilityVersion: inForce };
+    const current = { kind: 'MongoDB', metadata: { name: 'orders' }, spec: spec(before), status };
+    const document = { ...current, apiVersion: 'belay.dev/v1', spec: spec(after) };
+    const found = validate(document, { current });
+    expect(found.problems).toEqual([]);
+    return found.warnings.filter(({ path }) => path === 'spec.featureCompatibilityVersion');
+  };
+  const said = [
+    {
+      path: 'spec.featureCompatibilityVersion',
+      message:
+        'is what a new cluster begins with and changes nothing now: belay raise-fcv orders raises what is in force, nothing lowers it',
+    },
+  ];
+  const next = '8.0.32-14';
+  // As it was created, up to the next major, and on after the FCV was raised.
+  expect(warned(['7.0'], null, ['7.0'])).toEqual([]);
+  expect(warned(['7.0'], '7.0', ['7.0', next])).toEqual([]);
+  expect(warned(['7.0', next], '8.0', ['7.0', next])).toEqual(said);
+  // Changed by itself, up and down, and what would have to go up with the version.
+  expect(warned(['7.0', next], '7.0', ['8.0', next])).toEqual(said);
+  expect(warned(['8.0', next], '8.0', ['7.0', next])).toEqual(said);
+  expect(warned(['AlwaysMatchVersion'], '7.0', ['AlwaysMatchVersion', next])).toEqual(said);
+  expect(warned(['AlwaysMatchVersion'], '7.0', ['AlwaysMatchVersion'])).toEqual([]);
+  // A value that could never stand there can be replaced.
+  expect(warned(['4.2.4'], '7.0', ['7.0'])).toEqual([]);
 });
 
 test('TLS is not turned off together with a change of members', () => {

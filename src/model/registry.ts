@@ -18,6 +18,7 @@ import {
 } from './kinds/maintenance.ts';
 import { anyMongodbSpecSchema, type MongoDB, mongodbSchema } from './kinds/mongodb.ts';
 import { changeProblems as mongodbChanges } from './kinds/mongodbChange.ts';
+import { newFcvProblems } from './kinds/mongodbFcv.ts';
 import { explainMongodbField, mongodbInputSchema, mongodbRules } from './kinds/mongodbRules.ts';
 import { type Operation, operationSchema } from './kinds/operation.ts';
 import { backupStorageRules, fixedSpec, hostRules, taskRules, userChanges } from './kinds/otherRules.ts';
@@ -50,6 +51,8 @@ export interface KindInfo {
   readonly inputSchema?: (document: Loose) => z.ZodType;
   /** Rules about several fields; must cope with documents whose single fields are wrong. */
   readonly rules?: (document: Loose) => Findings;
+  /** Rules about a new object, which say nothing about one that is there. */
+  readonly creation?: (document: Loose) => readonly Problem[];
   /** Rules about a change of an existing object. */
   readonly changes?: (before: Loose, after: Loose) => Findings;
   readonly explainUnknown?: (
@@ -72,6 +75,7 @@ export const KINDS: readonly KindInfo[] = [
     schema: mongodbSchema,
     inputSchema: mongodbInputSchema,
     rules: mongodbRules,
+    creation: newFcvProblems,
     changes: mongodbChanges,
     explainUnknown: explainMongodbField,
   },

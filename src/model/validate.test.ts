@@ -163,13 +163,16 @@ test.each([
   ['7', /must be a quoted string such as "7\.0"/],
   ['7.0.1', /must be a quoted string such as "7\.0"/],
   ['', /must be a quoted string such as "7\.0"/],
-  ['9.9', /9\.9 does not fit version 8\.0\.32-14; accepted: 8\.0, 7\.0/],
-  ['6.0', /accepted: 8\.0, 7\.0/],
+  [
+    '9.9',
+    /9\.9 does not fit version 8\.0\.32-14, with which a new cluster begins; accepted: 8\.0, AlwaysMatchVersion/,
+  ],
+  ['7.0', /accepted: 8\.0, AlwaysMatchVersion/],
 ])('VAL-07 UPG-01 feature compatibility version %j is refused', (featureCompatibilityVersion, wanted) => {
   expect(messageAt(set({ featureCompatibilityVersion }), 'spec.featureCompatibilityVersion')).toMatch(wanted);
 });
 
-test.each(['8.0', '7.0', 'AlwaysMatchVersion'])('UPG-01 FCV %s fits 8.0', (featureCompatibilityVersion) => {
+test.each(['8.0', 'AlwaysMatchVersion'])('UPG-01 FCV %s fits 8.0', (featureCompatibilityVersion) => {
   expect(problems(set({ featureCompatibilityVersion }))).toEqual([]);
 });
 

@@ -136,7 +136,10 @@ function checkKind(document: Loose, info: KindInfo, options: ValidateOptions): V
       });
   const subject = parsed.success ? (parsed.data as Loose) : wanted;
   const rules = ratchet(info.rules?.(subject) ?? NOTHING, info, options.current);
-  const changes = options.current === undefined ? NOTHING : changesOf(info, options.current, subject);
+  const changes =
+    options.current === undefined
+      ? { problems: info.creation?.(subject) ?? [], warnings: [] }
+      : changesOf(info, options.current, subject);
   const further = options.further?.(subject) ?? [];
   const problems = withoutRepeats([...structural, ...rules.problems, ...changes.problems, ...further]);
   const warnings = [...rules.warnings, ...changes.warnings];

@@ -92,7 +92,7 @@ const common = {
   featureCompatibilityVersion: quotedText('7.0')
     .optional()
     .describe(
-      'Feature compatibility version "X.Y" of a new cluster, or AlwaysMatchVersion. Upgrades never raise it by themselves: belay raise-fcv NAME does when you are sure.',
+      'What a new cluster begins with: the feature compatibility version of its version, such as "8.0", or AlwaysMatchVersion, which is the same. Later it changes nothing and upgrades never raise what is in force: belay raise-fcv NAME does when you are sure.',
     ),
   additionalMongodConfig: mongodConfig('mongod'),
   persistent: z.boolean().default(true).describe('Keep data on a volume that outlives the member.'),

@@ -3,7 +3,7 @@ import type { Problem } from '../../base/error.ts';
 import { findBuild, majorOf } from '../catalog.ts';
 import { type Loose, mapAt, numberAt, textAt, valueAt } from '../paths.ts';
 import { parseBytes } from '../quantity.ts';
-import { fcvsOf } from './mongodbRules.ts';
+import { laterFcvWarnings } from './mongodbFcv.ts';
 
 type Found = { problems: Problem[]; warnings: Problem[] };
 
@@ -15,8 +15,8 @@ export function changeProblems(before: Loose, after: Loose): Found {
   checkShards(before, old, next, found.problems);
   checkShrinking(before, old, next, found.problems);
   checkVersionChange(before, old, next, found);
-  checkFcvChange(before, old, next, found);
   checkTlsWithMembers(old, next, found.problems);
+  found.warnings.push(...laterFcvWarnings(before, after));
   return found;
 }
 
@@ -174,23 +174,6 @@ function compareBuilds(a: string, b: string): number {
     if (difference !== 0) return difference;
   }
   return 0;
-}
-
-function checkFcvChange(before: Loose, old: Loose, next: Loose, found: Found): void {
-  const path = 'spec.featureCompatibilityVersion';
-  const [was, is] = [textAt(old, 'featureCompatibilityVersion'), textAt(next, 'featureCompatibilityVersion')];
-  if (is === undefined || is === was || is === 'AlwaysMatchVersion') return;
-  const running = textAt(before, 'status', 'version') ?? textAt(old, 'version');
-  if (running !== undefined && !fcvsOf(running).includes(is)) {
-    const message = `${is} does not fit ${running}, which runs now; accepted: ${fcvsOf(running).join(', ')}`;
-    found.problems.push({ path, message });
-    return;
-  }
-  const inForce = textAt(before, 'status', 'featureCompatibilityVersion');
-  if (inForce !== undefined && Number(is) < Number(inForce)) {
-    const message = `${is} is lower than ${inForce}, which is in force: lowering is not supported`;
-    found.problems.push({ path, message });
-  }
 }
 
 function checkTlsWithMembers(old: Loose, next: Loose, problems: Problem[]): void {

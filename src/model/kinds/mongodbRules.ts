@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { Problem } from '../../base/error.ts';
-import { findBuild, majorOf, resolveVersion, SUPPORTED_SERIES } from '../catalog.ts';
+import { resolveVersion } from '../catalog.ts';
 import { keyPath, managedKeyProblems, routerlessKeys, unclearKeyProblems } from '../managedKeys.ts';
 import { envelope } from '../meta.ts';
 import { isDnsLabel, isDnsName, isWholeInternet } from '../network.ts';
@@ -18,6 +18,7 @@ import {
   standaloneSpecSchema,
   VOTING_COUNTS,
 } from './mongodb.ts';
+import { fcvFormProblems } from './mongodbFcv.ts';
 
 const STATUS = mongodbSchema.shape.status;
 const BY_TYPE: Readonly<Record<string, z.ZodType>> = {
@@ -114,26 +115,7 @@ function checkVersion(spec: Loose, found: Found): void {
       found.warnings.push({ path: 'spec.version', message: resolved.warning });
     }
   }
-  const fcv = textAt(spec, 'featureCompatibilityVersion');
-  if (fcv === undefined) return;
-  const message = fcvProblem(fcv, version);
-  if (message !== undefined) found.problems.push({ path: 'spec.featureCompatibilityVersion', message });
-}
-
-/** What is wrong with an FCV for a version (UPG-01): it is the version's own series or the one before. */
-export function fcvProblem(fcv: string, version: string | undefined): string | undefined {
-  if (fcv === 'AlwaysMatchVersion') return undefined;
-  if (!/^\d+\.\d+$/.test(fcv)) return 'must be a quoted string such as "7.0", or AlwaysMatchVersion';
-  const build = version === undefined ? undefined : findBuild(version);
-  const accepted = build === undefined ? SUPPORTED_SERIES : fcvsOf(build.version);
-  if (accepted.includes(fcv)) return undefined;
-  return `${fcv} does not fit version ${version ?? 'given'}; accepted: ${accepted.join(', ')}`;
-}
-
-/** FCVs that a binary can run with: its own series and the major before. */
-export function fcvsOf(version: string): readonly string[] {
-  const major = majorOf(version);
-  return major === undefined ? [] : [`${major}.0`, `${major - 1}.0`];
+  found.problems.push(...fcvFormProblems(spec));
 }
 
 const VOTING_TEXT = 'a replica set has 1, 3, 5 or 7 voting members';
