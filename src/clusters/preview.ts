@@ -37,7 +37,7 @@ export interface Preview {
   /** What stands in the way of going on; empty when the plan reaches its goal. */
   readonly refusals: readonly { readonly by: BlockReason; readonly detail: string; readonly fix: string }[];
   /** What it waits for: before the first step, or after the last when the goal is not reached. */
-  readonly waits: readonly { readonly on: WaitReason; readonly detail: string }[];
+  readonly waits: readonly { readonly on: WaitReason | 'Paused'; readonly detail: string }[];
   readonly converges: boolean;
 }
 
@@ -94,7 +94,9 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
       continue;
     }
     if (next.act === null) {
-      const refusals = next.blocks.map((b) => ({ by: b.by, detail: b.detail, fix: b.fix }));
+      const refusals = next.blocks
+        .filter((b) => !isPause(b))
+        .map(({ by, detail, fix }) => ({ by, detail, fix }));
       return {
         observed: model.observed,
         state: known,
@@ -102,7 +104,7 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
         steps,
         refusals,
         waits: before.length > 0 ? before : waitsOf(next),
-        converges: next.converged || (desired.suspend && next.waits.length === 0 && refusals.length === 0),
+        converges: next.converged || (desired.suspend && next.waits.length === 0 && next.blocks.length === 0),
       };
     }
     if (next.act.steps.some((s) => s.kind === 'forget')) {
@@ -126,7 +128,12 @@ export function foresee(observed: Observed, wanted: Desired, state: State, now: 
 /** Waits that end at their time and by nothing else. */
 const TIMED: ReadonlySet<WaitReason> = new Set(['MaintenanceWindow', 'ClientsLookAgain']);
 
-const waitsOf = (next: Plan): Preview['waits'] => next.waits.map(({ on, detail }) => ({ on, detail }));
+/** A document that says paused is taken as it is, and the rest of it waits: nothing of that is refused. */
+const waitsOf = (next: Plan): Preview['waits'] => [
+  ...next.blocks.filter(isPause).map(({ detail }) => ({ on: 'Paused' as const, detail })),
+  ...next.waits.map(({ on, detail }) => ({ on, detail })),
+];
+const isPause = ({ by }: Plan['blocks'][number]): boolean => by === 'Paused';
 
 /** Null: nothing is waited for, a person or the spec is needed, or nobody tells what the set is like. */
 const afterWaits = (next: Plan, model: Model, desired: Desired, now: Millis): Model | null =>

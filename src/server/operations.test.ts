@@ -124,7 +124,7 @@ test('A13.1 L3 a plan of an operation says what holds the operation up, and what
   await call('PATCH', ORDERS, { body: { spec: { paused: true } }, type: 'application/merge-patch+json' });
   await clock.advance(5 * SECOND);
   expect(await planned()).toEqual({
-    waits: ['OperationInProgress: the cluster is paused'],
+    waits: ['OperationInProgress: the cluster is paused', 'Paused: spec.paused is true: Belay only watches'],
     steps: false,
     converges: false,
   });

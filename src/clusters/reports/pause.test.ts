@@ -4,6 +4,7 @@ import { desired, host } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
+import { preview } from '../preview.ts';
 import { status } from '../status.ts';
 import type { Desired, Observed } from '../types.ts';
 
@@ -109,4 +110,15 @@ test('PAU-08 one cluster is left alone while its neighbour goes on', () => {
   still.desired = desired({ paused: true, mongodConfig: CHANGED });
   goes.desired = desired({ uid: 'another', mongodConfig: CHANGED });
   expect([still.pass(), goes.pass()]).toEqual(['blocked Paused', 'reload orders-2']);
+});
+
+test('PAU-04 S11 the plan of a document that pauses is no refusal: what else it says waits until the pause is over', () => {
+  const play = new Play(desired());
+  const want = desired({ paused: true, generation: 2, mongodConfig: CHANGED });
+  expect(preview(play.reading(), want, play.state, 0)).toEqual({
+    steps: [],
+    refusals: [],
+    waits: [{ on: 'Paused', detail: 'spec.paused is true: Belay only watches' }],
+    converges: false,
+  });
 });
