@@ -1,7 +1,9 @@
 /** Problems and remarks about documents: file, line and column, field, message, aligned (experience.md, Errors). */
 import type { BelayError, Problem } from '../base/error.ts';
 import { formatCount } from '../base/units.ts';
+import { type NamedSpec, nameClash } from '../clusters/nameClash.ts';
 import { documentId, type SourceDocument, type SourceProblem } from '../model/index.ts';
+import { mapAt, textAt } from '../model/paths.ts';
 import { type Context, structured } from './context.ts';
 import { asText } from './output.ts';
 
@@ -77,6 +79,49 @@ export function repeatedNames(documents: readonly SourceDocument[], namespace: s
     reports.push({ document, title: titleOf(document, namespace), what: 'was not applied', error });
   }
   return reports;
+}
+
+/**
+ * Databases whose names cannot be beside those of documents before them: each alone would be accepted, and the second refused
+ * when the first is stored already (B1.4). What the server refused in the same words is not said again.
+ */
+export function clashingNames(
+  documents: readonly SourceDocument[],
+  namespace: string,
+  said: readonly Report[],
+): readonly Report[] {
+  const before: NamedDatabase[] = [];
+  const reports: Report[] = [];
+  for (const document of documents) {
+    const one = databaseOf(document, namespace);
+    if (one === null) continue;
+    const known = said.filter((each) => each.document === document).flatMap(({ error }) => error.problems);
+    const problems = before
+      .filter((there) => there.namespace === one.namespace)
+      .flatMap((there) => nameClash(one, there) ?? [])
+      .map((message) => ({ path: 'metadata.name', message }))
+      .filter(({ message }) => !known.some((problem) => problem.message === message));
+    before.push(one);
+    if (problems.length === 0) continue;
+    const error = { code: 'Invalid', message: 'its name is taken', fix: undefined, problems };
+    reports.push({ document, title: titleOf(document, namespace), what: 'was not applied', error });
+  }
+  return reports;
+}
+
+/** A document of a database, by namespace and name; null: it is none, or says no name. */
+function databaseOf({ value }: SourceDocument, namespace: string): NamedDatabase | null {
+  const name = textAt(value, 'metadata', 'name');
+  if (textAt(value, 'kind') !== 'MongoDB' || name === undefined) return null;
+  return {
+    name,
+    namespace: textAt(value, 'metadata', 'namespace') ?? namespace,
+    spec: mapAt(value, 'spec'),
+  };
+}
+
+interface NamedDatabase extends NamedSpec {
+  readonly namespace: string;
 }
 
 function idOf(document: SourceDocument, namespace: string): string | undefined {

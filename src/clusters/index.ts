@@ -11,6 +11,7 @@ export { stateOf, views } from './interpret.ts';
 export { advance } from './learn.ts';
 export * from './limits.ts';
 export { taskText } from './maintained.ts';
+export { clusterOfGroup, groupNames, type NamedSpec, nameClash } from './nameClash.ts';
 export { OPERATION_TYPES, operationIdle, operationRefusal, operationWait } from './operations/index.ts';
 export { loginsNow } from './operations/rotateUsers.ts';
 export { operationStatus } from './operations/status.ts';

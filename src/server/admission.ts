@@ -72,12 +72,21 @@ export function keyOf(document: unknown, namespace: string): ObjectKey | null {
   };
 }
 
-/** Checks a document against the stored object of the same name (null: new), now. Throws `Invalid` with all problems. */
-export function admit(document: unknown, current: StoredObject | null, now: Millis): Admitted {
+/**
+ * Checks a document against the stored object of the same name (null: new), now. `clashes`: what stands against it beside other
+ * stored objects. Throws `Invalid` with all problems.
+ */
+export function admit(
+  document: unknown,
+  current: StoredObject | null,
+  now: Millis,
+  clashes: readonly Problem[] = [],
+): Admitted {
   const further = (read: Loose) => furtherProblems(read, current, now);
   const result = validate(document, current === null ? { further } : { current, further });
   const problems = [
     ...result.problems,
+    ...clashes,
     ...(result.secret === undefined ? [] : secretProblems(result.secret)),
     ...(current?.metadata.deletionTimestamp ? [beingDeleted(current)] : []),
   ];

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { StoredObject } from '../engine/ports.ts';
 import { validate } from '../model/index.ts';
-import { refuseNameClash, shardNamesTaken } from './nameClash.ts';
+import type { Loose } from '../model/paths.ts';
+import { clashesWithStored, shardNamesTaken } from './nameClash.ts';
 
 const specOf = (spec: Record<string, unknown>): unknown =>
   validate({ apiVersion: 'belay.dev/v1', kind: 'MongoDB', metadata: { name: 'x' }, spec }).object?.spec;
@@ -19,10 +20,7 @@ const storeWith = (objects: Readonly<Record<string, unknown>>) => ({
     name in objects ? ({ spec: objects[name] } as StoredObject) : null,
 });
 const problemsOf = (objects: Readonly<Record<string, unknown>>, name: string, spec: unknown) =>
-  refuseNameClash(storeWith(objects), { namespace: 'default', name, spec }).then(
-    () => [],
-    (error: { problems: readonly { path: string; message: string }[] }) => error.problems,
-  );
+  clashesWithStored(storeWith(objects), { namespace: 'default', name, spec: spec as Loose });
 
 test('A6.5 VAL-12 a cluster that is called like a part of a sharded one is refused, whichever came first', async () => {
   for (const name of ['events-cfg', 'events-mongos', 'events-s0', 'events-s7']) {

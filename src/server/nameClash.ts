@@ -1,30 +1,29 @@
-/**
- * Groups of a sharded cluster are services of their own: `events-cfg`, `events-s0`, `events-mongos`. A cluster of such a
- * name beside it would want the same service names; both would wait for ever, so the second is refused.
- */
-import { BelayError, type Problem } from '../base/error.ts';
-import { desiredFrom, groupsOf } from '../clusters/index.ts';
-import type { Store, StoredObject } from '../engine/ports.ts';
+/** What is stored under names that a cluster's groups would get, or the other way round (`clusters/nameClash.ts`). */
+import type { Problem } from '../base/error.ts';
+import { clusterOfGroup, groupNames, type NamedSpec, nameClash } from '../clusters/index.ts';
+import type { Store } from '../engine/ports.ts';
 import { MAX_SHARDS, type MongoDBSpec } from '../model/index.ts';
+import type { Loose } from '../model/paths.ts';
 
-/** Names that are a group of a sharded cluster: its own name, and which group. */
-const GROUP = /^(.+)-(?:cfg|mongos|s(?:0|[1-9]\d*))$/;
+/** Where a MongoDB is to be stored, and as what. */
+export interface PlacedSpec extends NamedSpec {
+  readonly namespace: string;
+}
 
-/** Throws `Invalid` when the cluster's names are another's. `object` is what would be stored. */
-export async function refuseNameClash(
+/** Names that are another's already. The document need not be finished. */
+export async function clashesWithStored(
   store: Pick<Store, 'get'>,
-  object: Pick<StoredObject, 'spec'> & { readonly namespace: string; readonly name: string },
-): Promise<void> {
-  const problems = await clashes(store, object);
-  if (problems.length > 0)
-    throw new BelayError(
-      'Invalid',
-      `MongoDB has ${problems.length === 1 ? '1 problem' : `${problems.length} problems`}`,
-      {
-        retry: 'never',
-        problems,
-      },
-    );
+  one: PlacedSpec,
+): Promise<readonly Problem[]> {
+  const owner = clusterOfGroup(one.name);
+  const names = [...(owner === null ? [] : [owner]), ...groupNames(one)];
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const there = await store.get({ kind: 'MongoDB', namespace: one.namespace, name });
+      return there === null ? null : nameClash(one, { name, spec: there.spec as Loose });
+    }),
+  );
+  return found.flatMap((message) => (message === null ? [] : [{ path: 'metadata.name', message }]));
 }
 
 /**
@@ -33,7 +32,7 @@ export async function refuseNameClash(
  */
 export async function shardNamesTaken(
   store: Pick<Store, 'get'>,
-  object: Pick<StoredObject, 'spec'> & { readonly namespace: string; readonly name: string },
+  object: { readonly namespace: string; readonly name: string; readonly spec: unknown },
 ): Promise<readonly Problem[]> {
   const { namespace, name } = object;
   const spec = object.spec as MongoDBSpec;
@@ -45,29 +44,4 @@ export async function shardNamesTaken(
     return [{ path: 'spec.shardCount', message }];
   }
   return [];
-}
-
-async function clashes(
-  store: Pick<Store, 'get'>,
-  {
-    spec,
-    namespace,
-    name,
-  }: Pick<StoredObject, 'spec'> & { readonly namespace: string; readonly name: string },
-): Promise<readonly Problem[]> {
-  const at = (other: string) => store.get({ kind: 'MongoDB', namespace, name: other });
-  const owner = GROUP.exec(name)?.[1];
-  const sharded = owner === undefined ? null : await at(owner);
-  if ((sharded?.spec as MongoDBSpec | undefined)?.type === 'ShardedCluster') {
-    const message = `${name} is the name of a part of sharded cluster ${owner}; choose another`;
-    return [{ path: 'metadata.name', message }];
-  }
-  if ((spec as MongoDBSpec).type !== 'ShardedCluster') return [];
-  const metadata = { uid: '', namespace, name, generation: 1, deletionTimestamp: null };
-  const groups = groupsOf(desiredFrom({ metadata, spec: spec as MongoDBSpec })).map((g) => g.name);
-  const there = await Promise.all(groups.map(async (group) => ((await at(group)) === null ? [] : [group])));
-  return there.flat().map((group) => ({
-    path: 'metadata.name',
-    message: `a part of this sharded cluster would be called ${group}, and there is a MongoDB of that name; choose another`,
-  }));
 }

@@ -1,15 +1,22 @@
 /** Create, apply, patch and delete as the API does them: admission, then one write. */
 import { isDeepStrictEqual } from 'node:util';
-import { BelayError } from '../base/error.ts';
+import { BelayError, type Problem } from '../base/error.ts';
 import type { ObjectChange, ObjectKey, StoredObject } from '../engine/ports.ts';
-import { findKind, type MaintenanceTask, type MongoDBSpec, type Warning } from '../model/index.ts';
+import {
+  DEFAULT_NAMESPACE,
+  findKind,
+  type MaintenanceTask,
+  type MongoDBSpec,
+  type Warning,
+} from '../model/index.ts';
+import { mapAt } from '../model/paths.ts';
 import { KEPT_ANNOTATION } from '../provider/names.ts';
 import { type Admitted, admit, invalid, keyOf, withNamespace } from './admission.ts';
 import type { ApiDeps, Identity } from './deps.ts';
 import { diskWarnings } from './disks.ts';
 import { refuseInUse } from './inUse.ts';
 import { hopelessWarnings, ownerProblems } from './maintenanceRequest.ts';
-import { refuseNameClash, shardNamesTaken } from './nameClash.ts';
+import { clashesWithStored, shardNamesTaken } from './nameClash.ts';
 import { deletionOf } from './operationDocuments.ts';
 import { othersOf } from './others.ts';
 import { presentObject } from './present.ts';
@@ -120,7 +127,8 @@ async function applyOver(
   conditions: Conditions,
 ): Promise<Applied> {
   const document = withOwner(given, current, conditions.by);
-  const admitted = admit(document, current, deps.clock.now());
+  const clashes = await nameClashes(deps, document);
+  const admitted = admit(document, current, deps.clock.now(), clashes);
   if (admitted.kind === 'nothing')
     return { outcome: 'unchanged', object: null, name: null, warnings: admitted.warnings };
   if (admitted.kind === 'secret') {
@@ -129,8 +137,6 @@ async function applyOver(
     return { outcome, object: null, name: { kind: 'Secret', namespace, name }, warnings: [] };
   }
   checkConditions(admitted, current, conditions);
-  if (admitted.key.kind === 'MongoDB')
-    await refuseNameClash(deps.store, { ...admitted.key, spec: admitted.spec });
   const found = await withNames(deps, admitted, current);
   // Before it is stored: afterwards its name is taken by itself.
   const hopeless =
@@ -163,6 +169,12 @@ async function newTask(
   const problems = ownerProblems(task.owner ?? '', by, 'spec.owner');
   if (problems.length > 0) throw invalid(document, problems);
   return hopelessWarnings(maintenance, key.name, task);
+}
+
+/** Asked of the document as it came, so that a clash is told together with all else. */
+async function nameClashes({ store }: ApiDeps, document: unknown): Promise<readonly Problem[]> {
+  const key = keyOf(document, DEFAULT_NAMESPACE);
+  return key?.kind === 'MongoDB' ? clashesWithStored(store, { ...key, spec: mapAt(document, 'spec') }) : [];
 }
 
 type AdmittedObject = Extract<Admitted, { kind: 'object' }>;

@@ -8,6 +8,7 @@ import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
 import { follow } from '../progress.ts';
 import {
+  clashingNames,
   isDocumentRefusal,
   noteText,
   type Report,
@@ -48,7 +49,12 @@ export async function apply(context: Context, options: ApplyOptions): Promise<re
   const tried = await inChunks(documents, (document) => attempt(context, document, true));
   const refused = tried.flatMap((result) => ('report' in result ? [result.report] : []));
   if (refused.length > 0 && !options.dryRun) await refuseViewer(context);
-  const reports = [...syntaxReports(problems), ...refused, ...repeatedNames(documents, context.namespace)];
+  const reports = [
+    ...syntaxReports(problems),
+    ...refused,
+    ...repeatedNames(documents, context.namespace),
+    ...clashingNames(documents, context.namespace, refused),
+  ];
   if (reports.length > 0) {
     await report(context, reports);
     throw new Exit(EXIT.refused);

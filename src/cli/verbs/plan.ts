@@ -4,7 +4,15 @@ import { type Context, kindOf, structured } from '../context.ts';
 import { readSources } from '../documents.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText, inLine } from '../output.ts';
-import { isDocumentRefusal, type Report, repeatedNames, report, syntaxReports, titleOf } from '../reports.ts';
+import {
+  clashingNames,
+  isDocumentRefusal,
+  type Report,
+  repeatedNames,
+  report,
+  syntaxReports,
+  titleOf,
+} from '../reports.ts';
 
 /** The server's answer to a plan. */
 export interface PlanAnswer {
@@ -61,6 +69,7 @@ export async function plan(context: Context, files: readonly string[]): Promise<
     }
   }
   reports.push(...repeatedNames(documents, context.namespace));
+  reports.push(...clashingNames(documents, context.namespace, reports));
   await report(context, reports);
   const all = structured(context) === null ? answers : [...answers, ...reports.map(refusedAnswer)];
   await showPlans(context, all, reports.length > 0);
