@@ -6,6 +6,7 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   readSync,
   renameSync,
@@ -148,4 +149,13 @@ function fileError(path: string, failure: unknown): BelayError {
     });
   }
   return new BelayError('FileNotWritten', message, { cause: failure });
+}
+
+/** Nothing is in the folder, or there is none. */
+export function isEmpty(path: string): boolean {
+  try {
+    return statSync(path).isDirectory() && readdirSync(path).length === 0;
+  } catch {
+    return true;
+  }
 }

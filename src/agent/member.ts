@@ -12,7 +12,15 @@ import { bounded } from './clock.ts';
 import { leads } from './commands/members.ts';
 import { runCommand } from './commands/run.ts';
 import type { Executables } from './executables.ts';
-import { atomicWrite, derivedWriteIfChanged, makeFolder, PRIVATE, readJson, readText } from './files.ts';
+import {
+  atomicWrite,
+  derivedWriteIfChanged,
+  isEmpty,
+  makeFolder,
+  PRIVATE,
+  readJson,
+  readText,
+} from './files.ts';
 import type { Inventory, ServiceRecord } from './inventory.ts';
 import { signal } from './launch.ts';
 import type { ServicePaths } from './layout.ts';
@@ -197,8 +205,10 @@ export class Member {
     if (!snapshot || !record || record.version === null) return { kind: 'nothing' };
     const { configVersion } = snapshot;
     if (snapshot.run === 'stopped') return { kind: 'stopped', configVersion };
-    const foreign = this.#foreign ?? this.#foreignVolume(record);
-    if (foreign !== null) return { kind: 'refused', message: foreign, configVersion };
+    const volume = this.#volumeProblem(record);
+    const foreign = this.#foreign ?? (volume?.code === 'ForeignData' ? volume.message : null);
+    // What is only missing is looked for again before each start.
+    if (foreign !== null) return { kind: 'refused', code: 'ForeignData', message: foreign, configVersion };
     return { kind: 'run', plan: this.#plan(this.#bound(snapshot), record, record.version) };
   }
 
@@ -207,13 +217,28 @@ export class Member {
     return bindIp && snapshot.bindIp.includes('*') ? { ...snapshot, bindIp } : snapshot;
   }
 
-  /** S6: the marker in the volume decides whose data it is, not the path. */
-  #foreignVolume(record: ServiceRecord): string | null {
-    const volume = this.#options.inventory.volume(record.volumeId);
-    if (!volume) return `the volume ${record.volumeId} is gone or has no readable owner`;
+  /**
+   * S6: the marker in the volume decides whose data it is, not the path. And a voter whose data is gone would come back empty
+   * under its own name, forget what it has acknowledged, and could elect somebody who never had it.
+   */
+  #volumeProblem({ volumeId, owner }: ServiceRecord): BelayError | null {
+    const { inventory } = this.#options;
+    const volume = inventory.volume(volumeId);
+    if (volume === null)
+      return new BelayError('VolumeNotFound', `the volume ${volumeId} is gone or has no readable owner`);
     const { clusterUid, member } = volume.owner;
-    if (clusterUid === record.owner.clusterUid && member === record.owner.member) return null;
-    return `the data folder belongs to ${member} of another cluster (${clusterUid})`;
+    if (clusterUid !== owner.clusterUid || member !== owner.member)
+      return new BelayError(
+        'ForeignData',
+        `the data folder belongs to ${member} of another cluster (${clusterUid})`,
+      );
+    const held = volume.replicaSetId !== null || volume.newestRun !== undefined;
+    return held && isEmpty(inventory.dataPath(volumeId))
+      ? new BelayError(
+          'VolumeNotFound',
+          `the data of volume ${volumeId} is gone: its folder is missing or empty`,
+        )
+      : null;
   }
 
   #plan(snapshot: MemberSnapshot, record: ServiceRecord, version: string): RunPlan {
@@ -227,6 +252,8 @@ export class Member {
       environment: record.environment,
       prepare: async () => {
         const executable = await this.#options.executables.find(snapshot.product, version);
+        const problem = this.#volumeProblem(record);
+        if (problem !== null) throw problem;
         this.#writeFiles(snapshot, record);
         return executable;
       },

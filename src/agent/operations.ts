@@ -3,7 +3,7 @@
  * whatever happens in between (S10), and can be asked about by its id for a long time.
  */
 import { randomBytes } from 'node:crypto';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { asBelayError, BelayError } from '../base/error.ts';
 import { formatBytes, type Millis } from '../base/units.ts';
@@ -12,7 +12,7 @@ import type { ServiceSpec } from '../clusters/snapshot.ts';
 import type { Clock, HostOperation, Log } from '../engine/ports.ts';
 import { majorOf } from '../model/index.ts';
 import type { Executables } from './executables.ts';
-import { PUBLIC, readJson, removeQuietly, writeJson } from './files.ts';
+import { isEmpty, PUBLIC, readJson, removeQuietly, writeJson } from './files.ts';
 import { type Inventory, isId, type ServiceRecord, sameOwner } from './inventory.ts';
 import type { Layout } from './layout.ts';
 import { OPERATIONS_KEPT, PORTS_TRIED } from './limits.ts';
@@ -405,12 +405,4 @@ function conflict(message: string): BelayError {
     retry: 'never',
     fix: 'Nothing was touched. Move the foreign data away, or place the member on another host.',
   });
-}
-
-function isEmpty(path: string): boolean {
-  try {
-    return statSync(path).isDirectory() && readdirSync(path).length === 0;
-  } catch {
-    return true;
-  }
 }

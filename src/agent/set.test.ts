@@ -1,8 +1,8 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { secret } from '../base/secret.ts';
-import type { DatabaseFacts, ReplSetConfig } from '../clusters/facts.ts';
+import type { DatabaseFacts, MemberFacts, ReplSetConfig } from '../clusters/facts.ts';
 import { freePort } from '../engine/testing/freePort.ts';
 import {
   type Bench,
@@ -256,6 +256,37 @@ test('S9 a command of an older control plane is refused after a newer one spoke'
   await expect(at(0)).rejects.toMatchObject({ code: 'StaleEpoch' });
 });
 
+test('S6 STO-02 a voter whose volume or data is taken away never comes back on an empty folder; with it, it starts by itself', async () => {
+  const victim = secondary();
+  const folder = join(bench.dataDir, 'volumes', victim.volumeId);
+  const data = join(folder, 'data');
+  const [away, apart] = [join(bench.dataDir, 'away'), join(bench.dataDir, 'apart')];
+  const starts = (): number => (victim.facts()?.process as { failures?: number } | undefined)?.failures ?? 0;
+  const isRefused = async (words: string): Promise<void> => {
+    const before = starts();
+    const refused = { kind: 'exited', code: 'VolumeNotFound', message: expect.stringContaining(words) };
+    await until(() => {
+      expect(victim.facts()?.process).toMatchObject(refused);
+      expect(starts()).toBeGreaterThan(before);
+    });
+  };
+  const { pid } = (victim.facts() as MemberFacts).process as { pid: number };
+  renameSync(folder, away);
+  process.kill(pid, 'SIGKILL');
+  await isRefused('is gone or has no readable owner');
+  expect(existsSync(folder)).toBe(false);
+  mkdirSync(folder);
+  await isRefused('is gone or has no readable owner');
+  expect(readdirSync(folder)).toEqual([]);
+  rmdirSync(folder);
+  renameSync(join(away, 'data'), apart);
+  renameSync(away, folder);
+  await isRefused('its folder is missing or empty');
+  expect(existsSync(data)).toBe(false);
+  renameSync(apart, data);
+  await until(() => expect(database(victim).state).toBe('SECONDARY'));
+});
+
 test('S6 a volume whose owner marker names another cluster is not started, with the reason', async () => {
   const victim = secondary();
   const marker = join(bench.dataDir, 'volumes', victim.volumeId, 'owner.json');
@@ -281,9 +312,10 @@ test('INI-06 data of another set under our name is stopped, not served', async (
   const marker = join(bench.dataDir, 'volumes', stray.volumeId, 'owner.json');
   const { default: fs } = await import('node:fs');
   const record = JSON.parse(fs.readFileSync(marker, 'utf8'));
-  writeFileSync(marker, JSON.stringify({ ...record, replicaSetId: '0123456789abcdef01234567' }));
   await stray.publish({});
   await until(() => expect(database(stray).initiated).toBe(false));
+  const newestRun = JSON.parse(fs.readFileSync(marker, 'utf8')).newestRun;
+  writeFileSync(marker, JSON.stringify({ ...record, newestRun, replicaSetId: '0123456789abcdef01234567' }));
   expect(await stray.run({ kind: 'initiate', config: configOf(stray) })).toMatchObject({ kind: 'done' });
   await until(() => expect(database(stray).writablePrimary).toBe(true));
   expect(await stray.run({ kind: 'createFirstUser', user: systemUsers().users[0]! })).toMatchObject({

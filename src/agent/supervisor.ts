@@ -34,7 +34,10 @@ export interface RunPlan {
   readonly certificatesOnline: boolean;
   readonly limits: { readonly memoryBytes: Bytes | null; readonly cpus: number | null };
   readonly environment: Readonly<Record<string, string>>;
-  /** Writes configuration, certificates and keyfile, while nothing runs with the old ones; gives the executable's path. */
+  /**
+   * Before every start: looks at the data it is to run on, and writes configuration, certificates and keyfile, while nothing
+   * runs with the old ones. Gives the executable's path; what it throws is why nothing is started now.
+   */
   readonly prepare: () => Promise<string>;
 }
 
@@ -43,7 +46,12 @@ export type Goal =
   | { readonly kind: 'stopped'; readonly configVersion: number }
   | { readonly kind: 'run'; readonly plan: RunPlan }
   /** It must not run (S6); the reason is for people. */
-  | { readonly kind: 'refused'; readonly message: string; readonly configVersion: number };
+  | {
+      readonly kind: 'refused';
+      readonly code: string;
+      readonly message: string;
+      readonly configVersion: number;
+    };
 
 /** What is remembered of a process across restarts of the agent; written before it is started, with number 0, and after. */
 interface RunRecord extends ProcessIdentity {
@@ -87,6 +95,7 @@ interface Ended {
   readonly exit: Exit;
   readonly message: string;
   readonly nextStartAt: Millis | null;
+  readonly code?: string;
 }
 
 export class Supervisor {
@@ -128,7 +137,7 @@ export class Supervisor {
         : { kind: 'starting', pid, since };
     }
     if (!this.#ended) return { kind: 'absent' };
-    const { since, exit, message, nextStartAt } = this.#ended;
+    const { since, exit, message, nextStartAt, code } = this.#ended;
     return {
       kind: 'exited',
       since,
@@ -137,6 +146,7 @@ export class Supervisor {
       failures: this.#failures,
       nextStartAt,
       message,
+      ...(code === undefined ? {} : { code }),
     };
   }
 
@@ -250,7 +260,8 @@ export class Supervisor {
       try {
         await this.#round();
       } catch (failure) {
-        this.#failedStart(asBelayError(failure).message);
+        const { code, message } = asBelayError(failure);
+        this.#failedStart(message, code);
       }
     } while (this.#again && !this.#closed);
     // In the same breath as the last look at `again`: an order that comes later begins its own rounds.
@@ -305,7 +316,8 @@ export class Supervisor {
     if (goal.kind === 'refused') {
       this.#failures = Math.max(this.#failures, 1);
       const since = this.#options.clock.now();
-      this.#ended = { since, exit: { code: null, signal: null }, message: goal.message, nextStartAt: null };
+      const { code, message } = goal;
+      this.#ended = { since, exit: { code: null, signal: null }, message, nextStartAt: null, code };
     } else {
       this.#ended = null;
       this.#failures = 0;
@@ -405,7 +417,7 @@ export class Supervisor {
   }
 
   /** Something of ours failed before there was a process (a full disk, for one). */
-  #failedStart(message: string): void {
+  #failedStart(message: string, code?: string): void {
     if (this.#run) this.#run = null;
     this.#failures++;
     const { clock } = this.#options;
@@ -414,6 +426,7 @@ export class Supervisor {
       exit: { code: null, signal: null },
       message: this.#redact(message),
       nextStartAt: clock.now() + this.#wait(),
+      ...(code === undefined ? {} : { code }),
     };
     this.#options.changed();
     if (!this.#closed) {

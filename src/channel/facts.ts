@@ -27,6 +27,7 @@ const process = is.byKind({
     failures: is.number,
     nextStartAt: is.nullable(is.number),
     message: is.text,
+    code: is.optional(is.text),
   }),
 });
 

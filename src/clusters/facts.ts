@@ -27,6 +27,8 @@ export type ProcessFacts =
       readonly nextStartAt: Millis | null;
       /** Last error lines of the process, one sentence, no secrets. */
       readonly message: string;
+      /** Why it was not started, as one of our own error codes; absent: it was, or nobody named a reason. */
+      readonly code?: string;
     };
 
 export type MemberStateName =

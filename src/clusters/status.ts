@@ -23,6 +23,7 @@ import {
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { holderOf, maintenanceText } from './maintained.ts';
 import { operationsTold } from './operations/told.ts';
+import { REMOVE_BY_HAND, strangeVolume } from './planners/ownership.ts';
 import { saidOf } from './planners/planner.ts';
 import { workingRouter } from './planners/routers.ts';
 import { promisedTooMuch, spaceOf } from './space.ts';
@@ -580,10 +581,12 @@ function placementWarnings(input: StatusInput): string[] {
 
 /** What is left of members that were replaced, where it cannot be removed now (A13.3). */
 function leftBehind({ state, observed }: StatusInput): readonly string[] {
-  return (state.retired ?? [])
-    .filter((m) => !observed.hosts.some((h) => h.name === m.host && h.connected))
-    .map(
-      (m) =>
+  return (state.retired ?? []).flatMap((m) => {
+    if (!observed.hosts.some((h) => h.name === m.host && h.connected))
+      return [
         `${m.name} is out of the set; what is left of it on host ${m.host} is removed when that host is back, or forgotten with it: belay delete host ${m.host}`,
-    );
+      ];
+    const strange = m.serviceId === null ? strangeVolume({ state, observed }, m) : null;
+    return strange === null ? [] : [`${strange}; ${REMOVE_BY_HAND}`];
+  });
 }

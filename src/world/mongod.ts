@@ -72,6 +72,8 @@ export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
   readonly message: string;
+  /** Why its agent did not even start it. */
+  readonly why?: string;
 }
 
 /** What came of a command: `lost` when the process ended before it answered. */

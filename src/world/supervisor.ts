@@ -71,8 +71,18 @@ export class Supervisor {
     }
     if (this.#ended === null) return { kind: 'absent' };
     const { since, exit, nextStartAt } = this.#ended;
-    const { code: exitCode, signal, message } = exit;
-    return { kind: 'exited', since, exitCode, signal, failures: this.#failures, nextStartAt, message };
+    const { code: exitCode, signal, message, why } = exit;
+    const code = why === undefined ? {} : { code: why };
+    return {
+      kind: 'exited',
+      since,
+      exitCode,
+      signal,
+      failures: this.#failures,
+      nextStartAt,
+      message,
+      ...code,
+    };
   }
 
   /** Takes over a process that an earlier life of the agent started. */
@@ -142,7 +152,7 @@ export class Supervisor {
   #rest(goal: Exclude<Goal, { kind: 'run' }>): void {
     if (goal.kind === 'refused') {
       this.#failures = Math.max(this.#failures, 1);
-      const exit = { code: null, signal: null, message: goal.message };
+      const exit = { code: null, signal: null, message: goal.message, why: 'ForeignData' };
       this.#ended = { since: this.#machine.near.timeline.now, exit, nextStartAt: null };
     } else {
       this.#ended = null;

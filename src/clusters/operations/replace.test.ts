@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { ServiceFacts } from '../facts.ts';
 import { desired, host } from '../fixtures.ts';
 import { views } from '../interpret.ts';
 import { advance } from '../learn.ts';
@@ -7,6 +8,7 @@ import { Play } from '../play.ts';
 import { preview } from '../preview.ts';
 import { configServerList } from '../snapshotInputs.ts';
 import { withFailure, withMember } from '../state.ts';
+import { status } from '../status.ts';
 import { applyOutcome } from '../steps.ts';
 import type {
   Desired,
@@ -137,6 +139,35 @@ test('A13.3 A13.7 a member on a host that never comes back is replaced; what it 
   expect(set.state.retired?.map((m) => m.name)).toEqual(['orders-2']);
   set.lose('db3', false);
   expect(run(set, 6)).toEqual(['deleteRuntime orders-2', 'deleteVolume orders-2']);
+  expect(set.state.retired).toBeUndefined();
+});
+
+test('A13.3 S4 what lies in the place of the old volume without our marker is left there, and the operation ends with a word of it', () => {
+  const set = play(replace('orders-2'));
+  const { reading } = set;
+  const strange: ServiceFacts = {
+    ...{ id: 'v-orders-2', kind: 'volume', hostname: 'v-orders-2', host: 'db3', owner: null, masked: true },
+    ...{ deployed: false, port: null, dataPath: null, sizeBytes: null },
+  };
+  set.reading = () => ({ ...reading.call(set), services: [strange] });
+  expect(run(set).at(-1)).toBe('deleteRuntime orders-2');
+  const left = 'volume v-orders-2 of orders-2 on host db3 has no readable owner marker, so it is not deleted';
+  expect(set.state.ended[0]).toMatchObject({
+    state: 'Succeeded',
+    message: `orders-3 on host db4 has the place of orders-2; ${left}`,
+  });
+  expect(set.pass()).toBe('converged');
+  const decided = plan(set.reading(), set.desired, set.state, set.now);
+  const shown = status({
+    ...{ observed: set.reading(), desired: set.desired, state: set.state, plan: decided, now: set.now },
+    ...{ warnings: [], before: null },
+  });
+  expect([shown.phase, shown.warnings.filter((w) => w.includes('v-orders-2'))]).toEqual([
+    'Ready',
+    [expect.stringContaining(`${left}; look at it`)],
+  ]);
+  set.reading = reading;
+  expect(run(set, 4)).toEqual(['deleteVolume orders-2']);
   expect(set.state.retired).toBeUndefined();
 });
 

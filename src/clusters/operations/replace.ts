@@ -2,7 +2,7 @@ import type { Decision } from '../decisions.ts';
 import type { ConfigMember } from '../facts.ts';
 import { configOf, isHealthy, isIrreplaceable, type MemberView, majority, primaryOf } from '../interpret.ts';
 import { MAX_VOTERS } from '../limits.ts';
-import { conflict } from '../planners/ownership.ts';
+import { conflict, strangeVolume } from '../planners/ownership.ts';
 import { placeAll } from '../planners/placement.ts';
 import type { Scene } from '../planners/planner.ts';
 import { memberOf, pendingOf, plannedMember, retryOf } from '../state.ts';
@@ -226,6 +226,8 @@ function whatIsLeft({ state, observed, desired }: Scene, old: string): 'goes' | 
   if (desired.suspend) return `; what is left on host ${left.host} goes when the cluster is resumed`;
   if (!observed.hosts.some((h) => h.name === left.host && h.connected))
     return `; what is left on host ${left.host} goes when that host is back`;
+  const strange = left.serviceId === null ? strangeVolume({ state, observed }, left) : null;
+  if (strange !== null) return `; ${strange}`;
   const refused = retryOf(state, 'deleteRuntime', old) ?? retryOf(state, 'deleteVolume', old);
   return refused === null
     ? 'goes'

@@ -13,6 +13,7 @@ import {
   backingOff,
   blocked,
   fixOf,
+  helpFor,
   helpNeeded,
   type Planner,
   type Scene,
@@ -271,23 +272,16 @@ function exited(
       `${name} on host ${host} cannot start: ${process.message}`,
       'stop what has the port; the member then starts by itself within half a minute',
     );
+  // Nothing ran that could have last words: its agent says why.
+  const refused = `${name} on host ${host} is not started: ${process.message}`;
+  const help = process.code === undefined ? null : helpFor(scene, process.code, name, refused);
+  if (help !== null) return help;
   const detail = `${name} has ended: ${process.message}`;
   if (process.failures >= STARTS_BEFORE_BLOCKED || process.nextStartAt === null) {
-    const by = /data folder|another cluster|belongs to/i.test(process.message)
-      ? 'ForeignData'
-      : /no space|disk/i.test(process.message)
-        ? 'DiskFull'
-        : 'ProcessFailing';
-    return {
-      kind: 'blocked',
-      by,
-      needs: 'person',
-      detail,
-      fix:
-        by === 'ProcessFailing'
-          ? `correct what its last words name, or put the change back; all of them: services/${serviceId}/mongod.log below the data folder of the agent on host ${host}`
-          : fixOf(by),
-    };
+    const fix = `correct what its last words name, or put the change back; all of them: services/${serviceId}/mongod.log below the data folder of the agent on host ${host}`;
+    return /no space|disk/i.test(process.message)
+      ? blocked('DiskFull', 'person', detail, fixOf('DiskFull'))
+      : blocked('ProcessFailing', 'person', detail, fix);
   }
   return wait(
     'ProcessStarting',

@@ -28,10 +28,12 @@ import {
   wantedMember,
 } from '../topology.ts';
 import type { MemberState, ReplicaSetState, State } from '../types.ts';
+import { REMOVE_BY_HAND, strangeVolume } from './ownership.ts';
 import {
   act,
   backingOff,
   behind,
+  blocked,
   helpNeeded,
   type Planner,
   type Scene,
@@ -420,7 +422,8 @@ export const planRetirement: Planner = (scene) => {
   // One whose place is not taken yet is kept: the vote that takes it proves that a majority knows it is out (S4).
   const left = retired
     .filter((m) => scene.observed.hosts.some((h) => h.name === m.host && h.connected))
-    .filter((m) => !isBeingReplaced(scene.state, m));
+    .filter((m) => !isBeingReplaced(scene.state, m))
+    .filter((m) => m.serviceId !== null || strangeVolume(scene, m) === null);
   // Whose runtime is gone is done with first: another may have to wait until that one counts no more.
   const decisions = [...leaving, ...left]
     .filter((m) => pendingOf(scene.state, m.name) === null && isOut(scene, m))
@@ -453,6 +456,8 @@ function takeDown(scene: Scene, member: MemberState, because: Reason): readonly 
     return [wait('ObservationStale', soon(scene), detail, member.name)];
   }
   const kind = member.serviceId !== null ? 'deleteRuntime' : 'deleteVolume';
+  const strange = kind === 'deleteVolume' ? strangeVolume(scene, member) : null;
+  if (strange !== null) return [blocked('OwnershipConflict', 'person', strange, REMOVE_BY_HAND)];
   const held = backingOff(scene, kind, member.name) ?? away(scene, member);
   const help = helpNeeded(scene, kind, member.name);
   if (held !== null) return help === null ? [held] : [held, help];

@@ -65,9 +65,26 @@ export function conflict(
   return null;
 }
 
-export function isOurs(scene: Scene, member: MemberState, owner: OwnerMarker | null): boolean {
-  return owner !== null && owner.clusterUid === scene.state.uid && owner.member === member.name;
+export function isOurs(
+  { state }: Pick<Scene, 'state'>,
+  member: MemberState,
+  owner: OwnerMarker | null,
+): boolean {
+  return owner !== null && owner.clusterUid === state.uid && owner.member === member.name;
 }
+
+/** S4: what lies in the place of a member's volume without its marker, and so is nobody's here to delete; null: nothing does. */
+export function strangeVolume(scene: Pick<Scene, 'state' | 'observed'>, member: MemberState): string | null {
+  const listed = scene.observed.services?.find((s) => s.kind === 'volume' && s.id === member.volumeId);
+  if (member.volumeId === null || listed === undefined || isOurs(scene, member, listed.owner)) return null;
+  const whose =
+    listed.owner === null ? 'has no readable owner marker' : 'carries the marker of somebody else';
+  return `volume ${member.volumeId} of ${member.name} on host ${member.host} ${whose}, so it is not deleted`;
+}
+
+/** What a person does about such a volume. */
+export const REMOVE_BY_HAND =
+  'look at it, and move its folder out of volumes below the data folder of the agent on that host';
 
 function adoption(scene: Scene, member: MemberState, services: readonly ServiceFacts[]): Step | null {
   const ours = services.filter((s) => isOurs(scene, member, s.owner));

@@ -123,15 +123,20 @@ const NEEDS_HELP: Readonly<
 };
 
 /** The way out of a failure with this code. */
-export const fixOf = (code: 'ForeignData' | 'DiskFull'): string => NEEDS_HELP[code]?.fix ?? '';
+export const fixOf = (code: 'DiskFull'): string => NEEDS_HELP[code]?.fix ?? '';
 
 /** The block that a failing action amounts to, when its code says that waiting alone will not help. */
 export function helpNeeded(scene: Scene, action: string, target: string): Decision | null {
   const retry = retryOf(scene.state, action, target);
-  const help = retry === null ? undefined : NEEDS_HELP[retry.code];
-  if (retry === null || help === undefined) return null;
+  return retry === null ? null : helpFor(scene, retry.code, target, retry.message);
+}
+
+/** The same for a failure that is seen and was no action of ours. */
+export function helpFor(scene: Scene, code: string, target: string, detail: string): Decision | null {
+  const help = NEEDS_HELP[code];
+  if (help === undefined) return null;
   const verb = help.by === 'VolumeLost' ? `: belay replace ${scene.desired.name} ${target}` : '';
-  return blocked(help.by, help.needs, retry.message, `${help.fix}${verb}`);
+  return blocked(help.by, help.needs, detail, `${help.fix}${verb}`);
 }
 
 /** Several acts that do not touch each other as one: sets of a cluster come up side by side. */

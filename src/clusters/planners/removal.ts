@@ -3,9 +3,11 @@ import type { ServiceFacts } from '../facts.ts';
 import { everyMember, pendingOf } from '../state.ts';
 import { serviceHostname } from '../topology.ts';
 import type { MemberState } from '../types.ts';
+import { REMOVE_BY_HAND, strangeVolume } from './ownership.ts';
 import {
   act,
   backingOff,
+  blocked,
   helpNeeded,
   type Planner,
   type Scene,
@@ -112,7 +114,11 @@ function each(
   const steps: Step[] = [];
   for (const member of members) {
     if (pendingOf(scene.state, member.name) !== null) continue;
-    const held = backingOff(scene, action, member.name) ?? unreachable(scene, member);
+    const strange = action === 'deleteVolume' ? strangeVolume(scene, member) : null;
+    const held =
+      backingOff(scene, action, member.name) ??
+      unreachable(scene, member) ??
+      (strange === null ? null : blocked('OwnershipConflict', 'person', strange, REMOVE_BY_HAND));
     if (held !== null) decisions.push(held);
     else steps.push(step(member));
     const help = helpNeeded(scene, action, member.name);

@@ -8,7 +8,7 @@ import { Play } from '../play.ts';
 import { withMember } from '../state.ts';
 import { status } from '../status.ts';
 import { startStep } from '../steps.ts';
-import type { Observed, OperationRequest } from '../types.ts';
+import type { Observed, ObservedMember, OperationRequest } from '../types.ts';
 
 const CHANGED = { operationProfiling: { slowOpThresholdMs: 50 } };
 const WRONG = { setParameter: { noSuchParameter: 1 } };
@@ -99,6 +99,34 @@ test('STK-05 S6 a member whose volume is gone too is never made anew under its n
   play.volumeLost = false;
   play.now += 600_000;
   expect(play.toTheEnd().at(-1)).toBe('converged');
+});
+
+test('STK-05 S6 a running member that ends without its data is said to have lost its volume, with the way out', () => {
+  const play = new Play(desired());
+  const { reading } = play;
+  play.reading = (): Observed => {
+    const seen = reading.call(play);
+    const ended = {
+      ...({ kind: 'exited', since: 0, exitCode: null, signal: null, failures: 1, nextStartAt: 9 } as const),
+      ...{ code: 'VolumeNotFound', message: 'the volume v-orders-2 is gone or has no readable owner' },
+    } as const;
+    const without = (m: ObservedMember): ObservedMember =>
+      m.name === 'orders-2' && m.facts !== null
+        ? { ...m, facts: { ...m.facts, database: null, process: ended } }
+        : m;
+    return { ...seen, members: seen.members.map(without) };
+  };
+  const { act, blocks } = plan(play.reading(), play.desired, play.state, play.now);
+  expect([act, blocks.map(({ by, detail, fix }) => [by, detail, fix])]).toEqual([
+    null,
+    [
+      [
+        'VolumeLost',
+        'orders-2 on host db3 is not started: the volume v-orders-2 is gone or has no readable owner',
+        'bring the volume back to its host, or replace the member: belay replace orders orders-2',
+      ],
+    ],
+  ]);
 });
 
 test('STK-07 S1 of three the failed one gets the correction first, without waiting for others', () => {
