@@ -4,7 +4,10 @@ import { formatPath, isMap, valueAt } from './paths.ts';
 import { nearest } from './suggest.ts';
 
 /** Something accepted that should be looked at. Same form as a problem. */
-export type Warning = Problem;
+export interface Warning extends Problem {
+  /** It is about the step from what was stored before: said once, since it would not be true of the document afterwards. */
+  readonly once?: true;
+}
 
 type Issue = z.core.$ZodIssue;
 

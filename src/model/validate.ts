@@ -157,7 +157,7 @@ function checkForeign(document: Loose, foreign: Foreign, options: ValidateOption
     };
   }
   const inner = checkOwn(foreign.document, options);
-  const back = ({ path, message }: Problem): Problem => ({ path: foreign.origin(path), message });
+  const back = <T extends Problem>(found: T): T => ({ ...found, path: foreign.origin(found.path) });
   // A field that was refused in the foreign document's own words is not refused again in ours.
   const own = new Set(foreign.problems.map(({ path }) => path));
   const added = inner.problems.map(back).filter(({ path }) => !own.has(path));

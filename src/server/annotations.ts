@@ -15,7 +15,7 @@ const COMPUTED: ReadonlySet<string> = new Set([WARNINGS_ANNOTATION, KEPT_ANNOTAT
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** The annotations to store, and the warnings with one more for each annotation that was left out. */
+/** The annotations to store, with the warnings that stay true, and all warnings with one more for each annotation that was left out. */
 export function annotationsOf(
   object: BelayObject,
   found: readonly Warning[],
@@ -25,8 +25,8 @@ export function annotationsOf(
   const stored = Object.entries(current?.metadata.annotations ?? {});
   const before = Object.fromEntries(stored);
   const left = given.filter(([name, value]) => isOurs(name) && !COMPUTED.has(name) && before[name] !== value);
-  const warnings = [
-    ...found,
+  const kept = [
+    ...found.filter((warning) => warning.once !== true),
     ...left.map(([name]) => ({
       path: `metadata.annotations.${name}`,
       message: `was left out: annotations below ${OWN_PREFIX} are written by Belay`,
@@ -34,12 +34,15 @@ export function annotationsOf(
   ];
   const suspended = (object.spec as { readonly suspend?: unknown }).suspend === true;
   return {
-    warnings,
+    warnings: [
+      ...found.filter((warning) => warning.once === true).map(({ path, message }) => ({ path, message })),
+      ...kept,
+    ],
     annotations: Object.fromEntries([
       ...stored.filter(([name]) => name.startsWith(OWN_PREFIX) && !COMPUTED.has(name)),
       ...given.filter(([name]) => !isOurs(name)),
       ...stored.filter(([name]) => name === KEPT_ANNOTATION && suspended),
-      ...(warnings.length === 0 ? [] : [[WARNINGS_ANNOTATION, JSON.stringify(warnings.map(sentence))]]),
+      ...(kept.length === 0 ? [] : [[WARNINGS_ANNOTATION, JSON.stringify(kept.map(sentence))]]),
     ]) as Annotations,
   };
 }

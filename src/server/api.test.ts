@@ -365,6 +365,19 @@ test('A1.3 unsupported versions are refused with the list, deprecated ones accep
   expect(JSON.stringify(next.body.metadata.annotations ?? {})).not.toContain('deprecated');
 });
 
+test('A8.1 that a version is older than the one before is said when it is applied, and not of the document afterwards', async () => {
+  const { call, clock } = await api();
+  await call('POST', '/api/v1/apply', { body: orders({ version: '8.0.32-14' }) });
+  await clock.advance(5 * SECOND);
+  const back = orders({ version: '8.0.29-13' });
+  const warnings = [{ path: 'spec.version', message: '8.0.29-13 is older than 8.0.32-14, which runs now' }];
+  for (const query of ['?dryRun=plan', ''])
+    expect((await call('POST', `/api/v1/apply${query}`, { body: back })).body.warnings).toEqual(warnings);
+  await clock.advance(60 * SECOND);
+  const { status } = (await call('GET', ORDERS)).body;
+  expect(status.warnings.join()).not.toContain('older');
+});
+
 test("people's annotations are the document's; Belay's own are neither wiped nor set by it, and warnings that are over go", async () => {
   const { call, store } = await api();
   await call('POST', '/api/v1/apply', { body: foreign() });

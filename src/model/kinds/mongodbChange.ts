@@ -2,10 +2,11 @@ import { equalValues } from '../../base/equal.ts';
 import type { Problem } from '../../base/error.ts';
 import { findBuild, majorOf } from '../catalog.ts';
 import { type Loose, mapAt, numberAt, textAt, valueAt } from '../paths.ts';
+import type { Warning } from '../problems.ts';
 import { parseBytes } from '../quantity.ts';
 import { laterFcvWarnings } from './mongodbFcv.ts';
 
-type Found = { problems: Problem[]; warnings: Problem[] };
+type Found = { problems: Problem[]; warnings: Warning[] };
 
 /** What may not change in an existing MongoDB, or not in this way (A6.5, A6.6, A8.4, S7). */
 export function changeProblems(before: Loose, after: Loose): Found {
@@ -131,7 +132,7 @@ function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found
   if (from === undefined || to === undefined) return;
   const path = 'spec.version';
   if (to === from - 1 && neverRan(before, to)) {
-    found.warnings.push({ path, message: `takes ${was} back, which no member runs yet` });
+    found.warnings.push({ path, message: `takes ${was} back, which no member runs yet`, once: true });
   } else if (to < from) {
     const message = `cannot go from ${was} down to ${is}: downgrades across major versions are not supported; create a new database and ${COPY}`;
     found.problems.push({ path, message });
@@ -141,7 +142,7 @@ function checkVersionChange(before: Loose, old: Loose, next: Loose, found: Found
   } else if (to === from + 1) {
     checkFcvBeforeMajor(before, is, from, found);
   } else if (compareBuilds(is, was) < 0) {
-    found.warnings.push({ path, message: `${is} is older than ${was}, which runs now` });
+    found.warnings.push({ path, message: `${is} is older than ${was}, which runs now`, once: true });
   }
 }
 
