@@ -121,6 +121,17 @@ test('C7.1 describe shows an override of maintenance windows, who asked for it, 
   expect([none.code, none.err]).toEqual([2, expect.stringContaining('--reason WHY')]);
 });
 
+test('A6.2 describe shows what sets a member apart: hidden, delay, tags', async () => {
+  await applied(
+    `${ORDERS_YAML}  memberConfig: [{ tags: { dc: east, rack: a } }, {}, { hidden: true, secondaryDelaySecs: 5400 }]\n`,
+  );
+  await cli.api.clock.advance(5 * SECOND);
+  const { out } = await cli.belay(['describe', 'mongodb', 'orders']);
+  expect(out).toMatch(/\n {2}orders-0 +.*priority 1 {2}votes 1, tags dc=east rack=a\n/);
+  expect(out).toMatch(/\n {2}orders-1 +.*priority 1 {2}votes 1 {2}/);
+  expect(out).toMatch(/\n {2}orders-2 +.*priority 0 {2}votes 1, hidden, delay 1 h 30 min {2}/);
+});
+
 test('describe of a degraded set: what is down, how many more may go, what you can do', async () => {
   await ready();
   cli.api.fleet.connect('db2', false);

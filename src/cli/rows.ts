@@ -22,6 +22,9 @@ export interface MemberRow {
   readonly volumeBytes?: number;
   readonly newestRun?: string;
   readonly votes?: number;
+  readonly hidden?: boolean;
+  readonly secondaryDelaySecs?: number;
+  readonly tags?: Readonly<Record<string, string>>;
   readonly stage?: string;
   readonly message?: string;
   readonly lastSeen?: string;

@@ -444,7 +444,7 @@ function memberStatus(
     ...(database === null ? {} : { version: database.binaryVersion }),
     ...startedAt(facts?.process),
     ...(facts === null ? {} : { configVersion: facts.configVersion }),
-    ...(row ? { votes: row.votes, priority: row.priority, hidden: row.hidden ?? false } : {}),
+    ...(row ? settingsOf(row) : {}),
     ...(row?.votes !== 1 && getsVote(member, plan) ? { voteSent: true } : {}),
     ...(member.activated === null ? {} : { tlsMode: member.activated.tlsMode }),
     ...volumeSize(state, member),
@@ -467,6 +467,17 @@ const isPlaced = ({ name }: MemberState, state: State, plan: Plan): boolean =>
   plan.act?.steps.some((s) => (s.kind === 'import' || s.kind === 'adopt') && s.member === name) === true;
 
 /** It was given its vote, or is now, and no reading shows it: whoever asks what the set can spare must know (C5.3). */
+/** What a row of the set's configuration says; tags and delay where there are any. */
+function settingsOf({ votes, priority, hidden = false, secondaryDelaySecs = 0, tags = {} }: ConfigMember) {
+  return {
+    votes,
+    priority,
+    hidden,
+    ...(secondaryDelaySecs > 0 ? { secondaryDelaySecs } : {}),
+    ...(Object.keys(tags).length > 0 ? { tags } : {}),
+  };
+}
+
 function getsVote(member: MemberState, plan: Plan): boolean {
   const votes = (step: Step): boolean =>
     step.kind === 'reconfig' &&

@@ -1,9 +1,9 @@
 import { BelayError } from '../../base/error.ts';
-import { formatBytes } from '../../base/units.ts';
+import { formatBytes, formatLimit, SECOND } from '../../base/units.ts';
 import { type ApiList, type ApiObject, objectPath } from '../client.ts';
 import { type Context, placeOf, structured, targetOf } from '../context.ts';
 import { age, asText, inLine, table } from '../output.ts';
-import { lag, rowsOf, type SetRow, type StatusRow, statusOf } from '../rows.ts';
+import { lag, type MemberRow, rowsOf, type SetRow, type StatusRow, statusOf } from '../rows.ts';
 import { type HostRow, inMaintenance, type NodeRow } from './maintenance.ts';
 
 /** Events shown with a description. */
@@ -226,7 +226,7 @@ function memberLines(status: StatusRow, now: number, held: ReadonlyMap<string, s
     m.host === undefined || m.port === undefined
       ? '–'
       : `${m.host.includes(':') ? `[${m.host}]` : m.host}:${m.port}`,
-    ...(m.votes === undefined ? ['', ''] : [`priority ${m.priority}`, `votes ${m.votes}`]),
+    ...(m.votes === undefined ? ['', ''] : [`priority ${m.priority}`, votesText(m)]),
     m.lagMillis === undefined || m.state !== 'SECONDARY' ? '' : `lag ${lag(m.lagMillis)}`,
     held.get(m.name) ??
       (m.lastSeen === undefined
@@ -234,6 +234,17 @@ function memberLines(status: StatusRow, now: number, held: ReadonlyMap<string, s
         : `agent last seen ${m.lastSeen.slice(11, 19)} (${age(m.lastSeen, now)} ago)`),
   ]);
   return ['Members', table(null, rows)];
+}
+
+/** Its votes, and what else sets it apart from an ordinary member of the set. */
+function votesText({ votes, hidden, secondaryDelaySecs = 0, tags = {} }: MemberRow): string {
+  const tagged = Object.entries(tags).map(([name, value]) => `${name}=${value}`);
+  return [
+    `votes ${votes}`,
+    ...(hidden === true ? ['hidden'] : []),
+    ...(secondaryDelaySecs > 0 ? [`delay ${formatLimit(secondaryDelaySecs * SECOND)}`] : []),
+    ...(tagged.length > 0 ? [`tags ${tagged.join(' ')}`] : []),
+  ].join(', ');
 }
 
 interface HostStatus {

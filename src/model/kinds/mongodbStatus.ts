@@ -54,6 +54,11 @@ export const memberStatusSchema = z.strictObject({
     .describe('It is being placed: whether anything of it is on a host is not known until it was seen.'),
   priority: z.number().optional().describe('Priority it has in the set now.'),
   hidden: z.boolean().optional().describe('Whether it is hidden in the set now.'),
+  secondaryDelaySecs: z
+    .int()
+    .optional()
+    .describe('Seconds it stays behind on purpose in the set now; absent without delay.'),
+  tags: z.record(z.string(), z.string()).optional().describe('Tags it has in the set now.'),
   tlsMode: z.string().optional().describe('TLS mode that runs.'),
   volumeBytes: z.number().optional().describe('Size its volume has, or is growing to, in bytes.'),
   lagMillis: z.number().optional().describe('How far it is behind the primary, in milliseconds.'),
