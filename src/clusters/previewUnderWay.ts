@@ -1,11 +1,14 @@
 /** What is under way as if it had come to its end, so that a plan can be read on from there. */
 import type { Millis } from '../base/units.ts';
 import type { Placement, Step } from './decisions.ts';
-import { views } from './interpret.ts';
+import type { ProcessFacts } from './facts.ts';
+import { type MemberView, views } from './interpret.ts';
 import { placeAll } from './planners/placement.ts';
 import { type Model, withStarted, world } from './previewModel.ts';
 import { recovered } from './previewRecovery.ts';
-import type { Desired, PendingOperation } from './types.ts';
+import { pendingOf } from './state.ts';
+import type { Desired, ObservedMember, PendingOperation } from './types.ts';
+import { majorStep, newestRunOf, tellsItsRuns } from './versions.ts';
 
 /**
  * The model when all that is waited for has come: members of sets are well, pending operations of the platform have succeeded, and
@@ -14,10 +17,41 @@ import type { Desired, PendingOperation } from './types.ts';
 export function arrived(model: Model, desired: Desired, now: Millis): Model | null {
   const well = recovered(model.observed, model.state);
   const base = well === null ? model : { ...model, observed: well };
-  const done = finished(base, desired, now);
-  if (done === null) return null;
+  const come = finished(base, desired, now);
+  if (come === null) return null;
+  const done = withEnded(come, unproven(model, desired));
   const up = awaited(done).reduce((next, name) => withStarted(next, name, desired), done);
   return well === null && up === model ? null : up;
+}
+
+/**
+ * Members with a binary of a newer series that is taken back and has not run on their data, as far as is known (S7). What their
+ * plan waits for is that it does not run.
+ */
+const unproven = ({ state, observed }: Model, desired: Desired): readonly MemberView[] =>
+  views(state, observed).filter((view) => {
+    const given = pendingOf(state, view.member.name)?.version ?? view.member.deployedVersion;
+    const newest = tellsItsRuns(view) ? newestRunOf(view) : null;
+    return (
+      given !== null &&
+      newest !== null &&
+      majorStep(given, desired.version) === 'down' &&
+      majorStep(newest, desired.version) === 'same'
+    );
+  });
+
+function withEnded(model: Model, ended: readonly MemberView[]): Model {
+  if (ended.length === 0) return model;
+  const process = { kind: 'exited', since: 0, exitCode: null, signal: null, failures: 1, nextStartAt: null };
+  const members = model.observed.members.map((m): ObservedMember => {
+    const facts = ended.find((view) => view.member.name === m.name)?.facts;
+    if (!facts) return m;
+    return {
+      ...m,
+      facts: { ...facts, process: { ...process, message: '' } as ProcessFacts, database: null },
+    };
+  });
+  return { ...model, observed: { ...model.observed, members } };
 }
 
 /** Null: there is no place any more for what is being made. */

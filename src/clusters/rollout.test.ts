@@ -193,8 +193,12 @@ test('S7 A8.4 one that is just starting may answer yet: it is waited for; the gu
   const early = plan(starting, play.desired, play.state, play.now + 1);
   expect([early.act, early.blocks]).toEqual([null, []]);
   expect(early.waits.map((w) => w.detail)).toContain(
-    'orders is put back to 7.0.43-23 once it is known that 8.0.32-14 does not run',
+    'orders is put back to 7.0.43-23 once it is known that 8.0.32-14 does not run; once it has, there is no way back',
   );
+  const told = preview(starting, play.desired, play.state, play.now + 1);
+  expect(told.waits.map((w) => w.on)).toContain('ProcessStarting');
+  expect([told.refusals, told.converges]).toEqual([[], true]);
+  expect(told.steps[0]).toMatchObject({ verb: 'upgrade', targets: ['orders-2'] });
   const step = plan(ended, play.desired, play.state, play.now + 1).act?.steps[0] as Step;
   expect(step).toEqual({ kind: 'upgrade', member: 'orders-2', version: '7.0.43-23' });
   expect(guard(step, ended, play.desired, play.state, play.now + 1)).toBeNull();

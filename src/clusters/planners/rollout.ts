@@ -476,7 +476,7 @@ function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Deci
   const back = step === 'down' ? takesBack(desired.version, fcv, members) : 'no';
   if (back === 'yes') return null;
   if (back === 'unsure') {
-    const detail = `${set.name} is put back to ${desired.version} once it is known that ${from} does not run`;
+    const detail = `${set.name} is put back to ${desired.version} once it is known that ${from} does not run; once it has, there is no way back`;
     return wait('ProcessStarting', soon(scene), detail);
   }
   if (step !== 'next') {
