@@ -123,7 +123,7 @@ test('Ctrl-C: a watch ends with 0, a wait with 130, both without a word', async 
   await until(() => watch.seen().includes('orders'));
   watch.child.kill('SIGINT');
   expect(await watch.ended).toMatchObject({ code: 0, signal: null, err: '' });
-  const wait = start(BELAY, ['wait', 'mongodb', 'orders', '--for', 'phase=Never'], to(rig));
+  const wait = start(BELAY, ['wait', 'mongodb', 'orders', '--for', 'phase=Failed'], to(rig));
   await until(() => wait.seen().includes('orders-0'));
   wait.child.kill('SIGINT');
   const ended = await wait.ended;

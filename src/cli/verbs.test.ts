@@ -256,10 +256,37 @@ test('waiting for what is not there fails at once; for its absence it is over at
     expect((await cli.belay(['wait', 'mongodb', 'nobody', '--for', goal])).code).toBe(2);
 });
 
+test('what can never come is refused at once, not waited for: an unknown condition, status or phase', async () => {
+  await applied();
+  await cli.api.clock.advance(5 * SECOND);
+  for (const goal of [
+    'nonsense',
+    'condition=Suspended',
+    'condition=Ready=maybe',
+    'phase=Never',
+    'Suspended=False',
+  ]) {
+    const { code, err } = await cli.belay(['wait', 'mongodb', 'orders', '--for', goal]);
+    expect([code, err]).toEqual([
+      2,
+      expect.stringContaining(`error Usage: ${goal} is neither a condition nor a phase of mongodb\n`),
+    ]);
+    expect(err).toContain('fix: conditions: Ready, Progressing, Blocked');
+  }
+  const host = await cli.belay(['wait', 'host', 'db1', '--for', 'condition=Ready']);
+  expect([host.code, host.err]).toEqual([2, expect.stringContaining('fix: phases: Pending, ')]);
+  // Every condition there is can be waited for.
+  const { conditions } = JSON.parse((await cli.belay(['get', 'mdb', 'orders', '-o', 'json'])).out).status;
+  for (const { type, status } of conditions) {
+    const goal = `condition=${type}=${status}`;
+    expect((await cli.belay(['wait', 'mongodb', 'orders', '-q', '--for', goal])).code, goal).toBe(0);
+  }
+});
+
 test('Ctrl-C while waiting ends with 130', async () => {
   await applied();
   const stop = new AbortController();
-  const waiting = cli.belay(['wait', 'mongodb', 'orders', '--for', 'phase=Never'], {
+  const waiting = cli.belay(['wait', 'mongodb', 'orders', '--for', 'phase=Failed'], {
     signal: stop.signal,
     onText: () => stop.abort(),
   });

@@ -1,6 +1,6 @@
 /** What is said of a Topology document while its health comes in and gets old. */
 import { expect, test } from 'vitest';
-import type { Topology } from '../model/index.ts';
+import { CONDITIONS_BY_KIND, type Topology } from '../model/index.ts';
 import { topologyStatus } from './topologyConditions.ts';
 
 const iso = (at: number): string => new Date(at).toISOString();
@@ -117,4 +117,12 @@ test('A7.4 C6.3 a topology without nodes waits for them and is not Ready', () =>
     'it has no nodes: nothing of it can be locked or protected until spec.nodes lists them',
   ]);
   expect(is.conditions.at(-1)).toMatchObject({ type: 'Ready', status: 'False', reason: 'NoNodes' });
+});
+
+test('A7.4 a topology has the conditions that the language names, which can be waited for', () => {
+  const { conditions } = topologyStatus(
+    { name: 'y', generation: 1, createdAt: iso(0), spec, status: null },
+    0,
+  );
+  expect(conditions.map(({ type }) => type)).toEqual(CONDITIONS_BY_KIND['Topology']);
 });

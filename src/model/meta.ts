@@ -29,6 +29,13 @@ export const CONDITION_TYPES = [
 ] as const;
 export type ConditionType = (typeof CONDITION_TYPES)[number];
 
+/** Condition types of every kind that has some. */
+export const CONDITIONS_BY_KIND: Readonly<Record<string, readonly string[]>> = {
+  MongoDB: CONDITION_TYPES,
+  MongoDBUser: ['Ready'],
+  Topology: ['Accepted', 'HealthReported', 'Stale', 'Ready'],
+};
+
 /** Namespace of objects that name none. */
 export const DEFAULT_NAMESPACE = 'default';
 
