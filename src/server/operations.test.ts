@@ -118,7 +118,7 @@ test('A13.1 L3 a plan of an operation says what holds the operation up, and what
   await clock.advance(5 * SECOND);
   const away = [
     'AgentNotConnected: nothing is known of orders-2: no agent on host db3 reports it',
-    'WouldLoseMajority: restart of orders-1 waits for orders-2: healthy voters 2 of 3, majority 2',
+    'WouldLoseMajority: restart of orders-1 waits for orders-2 (not reported): healthy voters 2 of 3, majority 2',
   ];
   expect(await planned()).toEqual({ waits: away, steps: true, converges: true });
   await call('PATCH', ORDERS, { body: { spec: { paused: true } }, type: 'application/merge-patch+json' });

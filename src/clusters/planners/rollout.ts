@@ -44,7 +44,7 @@ import {
   verdict,
   wait,
 } from './planner.ts';
-import { isIndispensable, leadsAlone, mayGoDown, unwellBeside, withoutHeir } from './sparing.ts';
+import { isIndispensable, lacking, leadsAlone, mayGoDown, unwellBeside, withoutHeir } from './sparing.ts';
 
 /*
  * The roller: brings running members to a new configuration, TLS mode or binary, one at a time.
@@ -406,10 +406,10 @@ function rotateOnline(scene: Scene, view: MemberView, members: readonly MemberVi
 
 /** Nothing goes down by it, so no vote is lost; what it may break must not meet what is broken already. */
 function amongHealthy(scene: Scene, view: MemberView, members: readonly MemberView[]): Decision | null {
-  const sick = unwellBeside(view, members).map((v) => v.member.name);
+  const sick = unwellBeside(view, members);
   if (sick.length === 0) return null;
   const { name } = view.member;
-  const detail = `another certificate for ${name} waits for ${sick.join(', ')}`;
+  const detail = `another certificate for ${name} waits for ${lacking(sick, members)}`;
   return wait('WouldLoseMajority', soon(scene), detail, name);
 }
 

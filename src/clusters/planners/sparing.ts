@@ -3,11 +3,14 @@ import {
   configOf,
   configRowOf,
   doubterOf,
+  hasEnded,
   isHealthy,
   isIrreplaceable,
+  isStopping,
   type MemberView,
   majority,
   quorumOf,
+  stateOf,
 } from '../interpret.ts';
 import { groupsOf, isRouter } from '../topology.ts';
 import type { DesiredMember, MemberRole } from '../types.ts';
@@ -48,6 +51,21 @@ export function unwellBeside(view: MemberView, members: readonly MemberView[]): 
   );
 }
 
+/** Who is waited for, each with what it lacks: among healthy voters a name alone would not say (L3). */
+export const lacking = (sick: readonly MemberView[], members: readonly MemberView[]): string =>
+  sick.map((view) => `${view.member.name} (${lackOf(view, members)})`).join(', ');
+
+function lackOf(view: MemberView, members: readonly MemberView[]): string {
+  if (view.facts === null) return 'not reported';
+  if (hasEnded(view)) return 'down';
+  if (isStopping(view)) return 'being stopped';
+  if (view.database === null) return 'not answering';
+  const doubter = isHealthy(view, members) ? doubterOf(view, members) : null;
+  if (doubter !== null) return `${doubter.member.name} does not see it yet`;
+  if (isRouter(view.member)) return 'does not reach the config servers';
+  return stateOf(view) === 'SECONDARY' ? 'not caught up' : (stateOf(view) ?? 'state unknown');
+}
+
 /**
  * S1, C2.5 strong: all others healthy, and a majority of voters stays. Where no majority can stay, whoever is well, waiting
  * does not help: the spec allows the interruption, or wants more voters, or a person has to decide.
@@ -59,7 +77,7 @@ export function mayGoDown(scene: Scene, view: MemberView, members: readonly Memb
     return scene.desired.interruption ? null : interruption(scene, view, members);
   const { left, enough, healthyVoters, voters, needed } = votesWithout(view, members);
   if (sick.length === 0 && enough) return null;
-  const who = sick.map((v) => v.member.name).join(', ');
+  const who = lacking(sick, members);
   const why =
     who === '' ? `restart of ${name} would leave ${left} of them` : `restart of ${name} waits for ${who}`;
   return wait(

@@ -135,6 +135,26 @@ test('ROL-07 S1 the next member waits until every healthy peer sees the restarte
   expect(play.pass()).toBe('reload orders-1');
 });
 
+test('ROL-07 L3 who is waited for is said with what it lacks, also where all voters are healthy', () => {
+  const play = new Rolling();
+  play.rows = (row, seenBy) =>
+    row.host === play.hostOf(1) && seenBy === 0 ? { ...row, healthy: false } : row;
+  const waits = (): string => {
+    const state = advance(play.state, play.desired, play.reading(), 0);
+    return plan(play.reading(), play.desired, state, 0)
+      .waits.map((w) => w.detail)
+      .join('\n');
+  };
+  expect(waits()).toContain(
+    'restart of orders-2 waits for orders-1 (orders-0 does not see it yet): healthy voters 3 of 3, majority 2',
+  );
+  play.rows = null;
+  play.states[1] = 'RECOVERING';
+  expect(waits()).toContain('waits for orders-1 (RECOVERING): healthy voters 2 of 3');
+  play.states[1] = null;
+  expect(waits()).toContain('waits for orders-1 (not reported): healthy voters 2 of 3');
+});
+
 test('ROL-07 S1 a peer’s doubt that comes up after the plan stops the guard too', () => {
   const play = new Rolling();
   play.rows = (row, seenBy) =>
