@@ -24,6 +24,8 @@ import type { LeaseKeeper } from './leases.ts';
 import {
   EFFECT_PARALLELISM,
   MAX_ROUNDS,
+  REFUSED_CAP,
+  REFUSED_OFTEN,
   REQUEUE_CONVERGED,
   REQUEUE_PENDING,
   REQUEUE_SPREAD,
@@ -163,6 +165,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
       others: new Map(),
       over: [],
       settling: new Map(),
+      refused: new Map(),
       atTheGate: false,
       heldSince: heldBefore(object.status),
     };
@@ -253,10 +256,10 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     return clock.monotonic?.() ?? clock.now();
   }
 
-  #settle({ memory }: Pass<State, Step>, step: Step): void {
+  #settle({ memory }: Pass<State, Step>, step: Step, rest: Millis = SETTLE): void {
     const now = this.#steady();
     for (const [known, until] of memory.settling) if (until <= now) memory.settling.delete(known);
-    memory.settling.set(JSON.stringify(step), now + SETTLE);
+    memory.settling.set(JSON.stringify(step), now + rest);
   }
 
   /** The memory of objects may be behind: before anything is done the object itself is read (S11, S15). Null: unchanged. */
@@ -294,6 +297,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     const outcomes = plan.converged ? pass.memory.open.supersedeAll(now) : [];
     await this.#writer.commit(pass, pass.memory.state, { outcomes }, report);
     if (plan.converged) pass.memory.open.clear();
+    if (plan.converged) pass.memory.refused.clear();
     for (const wait of plan.waits) count(metrics.waits, wait.on);
     for (const block of plan.blocks) count(metrics.waits, block.by);
     return { at: this.#lookAgain(pass, plan, now) };
@@ -376,8 +380,18 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     log.info('guard refused a step', { cluster: pass.uid, step: item.id, ...refused });
     pass.memory.state = provider.cancel(pass.memory.state, item.step, item.id);
     pass.memory.open.closed(item);
-    this.#settle(pass, item.step);
-    return superseded(item.id, clock.now(), `${refused.reason}: ${refused.detail}`);
+    const why = `${refused.reason}: ${refused.detail}`;
+    this.#settle(pass, item.step, this.#refusedAgain(pass, item.step, why));
+    return superseded(item.id, clock.now(), why);
+  }
+
+  /** How long a step rests that was refused for this. */
+  #refusedAgain({ memory }: Pass<State, Step>, step: Step, why: string): Millis {
+    const key = JSON.stringify(step);
+    const before = memory.refused.get(key);
+    const times = before?.why === why ? before.times + 1 : 1;
+    memory.refused.set(key, { why, times });
+    return Math.min(REFUSED_CAP, SETTLE * 2 ** Math.max(0, times - REFUSED_OFTEN));
   }
 
   /** Effects side by side; outcomes are committed as they come, those that come together in one write. True: forgotten. */
@@ -456,6 +470,7 @@ export class Executor<Desired, State, Observed, Step extends AnyStep> implements
     );
     for (const { item, effect } of ended) {
       this.#settle(pass, item.step);
+      memory.refused.delete(JSON.stringify(item.step));
       if (effect.outcome.kind === 'unknown') memory.open.unknown(item, this.#steady());
       else memory.open.closed(item);
     }

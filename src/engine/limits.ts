@@ -16,6 +16,10 @@ export const EFFECT_PARALLELISM = 16;
 export const MAX_ROUNDS = 24;
 /** A step whose effect is not visible yet is looked at again after this long, unless an event comes sooner (L2). */
 export const SETTLE: Millis = 1 * SECOND;
+/** A step that the guard refuses for the same again is a matter of moments at first; from this many times on the waits double … */
+export const REFUSED_OFTEN = 3;
+/** … up to this, for one that planner and guard judge differently for good. */
+export const REFUSED_CAP: Millis = 10 * SECOND;
 /** A7.2: the slowest a cluster with pending work is looked at. */
 export const REQUEUE_PENDING: Millis = 5 * SECOND;
 /** A7.2: the slowest a converged cluster is looked at. */

@@ -21,6 +21,8 @@ export interface Memory<State, Step extends AnyStep> {
   readonly over: JournalOutcome[];
   /** Steps done or refused, until when they are not repeated: their effect may not be visible yet (L2). */
   readonly settling: Map<string, Millis>;
+  /** Steps that the guard refused and nothing was done of since: why, and how often in a row for that. */
+  readonly refused: Map<string, { readonly why: string; readonly times: number }>;
   /** The last pass wanted something that the gate did not let through. */
   atTheGate: boolean;
   /** Since when nothing is worked on because what comes next waits for leave (`heldSince`); null: it is not so. */

@@ -180,3 +180,22 @@ test('S9 of objects whose lease was lost nothing is remembered, nor are they cou
   expect(metrics.converged).toBe(0);
   await engine.close();
 });
+
+test('L2 a step that planner and guard judge differently for good is asked for ever less often, and soon again when the reason is another', async () => {
+  let detail = 'not ours';
+  const { steady, metrics, world } = await scene({}, () => ({
+    guard: () => (detail === '' ? null : { reason: 'NotOwned', detail }),
+  }));
+  const asked = async (seconds: number): Promise<number> => {
+    const before = metrics.refusals.get('NotOwned') ?? 0;
+    for (let i = 0; i < seconds; i++) await steady.advance(SECOND);
+    return (metrics.refusals.get('NotOwned') ?? 0) - before;
+  };
+  // After three times at intervals of a second they come after 2, 4 and 8 seconds, then every ten.
+  expect([await asked(20), await asked(60)]).toEqual([6, 6]);
+  detail = 'of another reason';
+  expect(await asked(10)).toBeGreaterThan(2);
+  detail = '';
+  await asked(10);
+  expect(world.made.size).toBe(1);
+});
