@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Result } from '../base/result.ts';
-import { isCidr, isDnsLabel, isDnsName } from './network.ts';
+import { isCidr, isDnsLabel, isDnsName, MAX_LABEL_LENGTH, MAX_NAME_LENGTH } from './network.ts';
 import { parseBytes, parseCpuMillis, parseDuration } from './quantity.ts';
 import { isTimeZone, parseCron } from './schedule.ts';
 
@@ -79,12 +79,18 @@ export const labelText = (example: string): z.ZodString =>
   );
 
 /** A DNS name (RFC 1123), as object names are. */
-export const nameText = (example: string): z.ZodString =>
-  checkedText(example, (text) =>
-    isDnsName(text)
-      ? undefined
-      : 'must be lower-case letters, digits, dashes and dots (a DNS name of at most 253 characters)',
-  );
+export const nameText = (example: string): z.ZodString => checkedText(example, nameProblem);
+
+function nameProblem(text: string): string | undefined {
+  if (isDnsName(text)) return undefined;
+  const longest = Math.max(...text.split('.').map((label) => label.length));
+  const isOfItsCharacters = /^[-a-z0-9.]+$/.test(text);
+  if (isOfItsCharacters && longest > MAX_LABEL_LENGTH)
+    return `has ${longest} characters without a dot, at most ${MAX_LABEL_LENGTH} are accepted`;
+  if (isOfItsCharacters && text.length > MAX_NAME_LENGTH)
+    return `has ${text.length} characters, at most ${MAX_NAME_LENGTH} are accepted`;
+  return `must be a DNS name: lower-case letters, digits, dashes and dots, starting and ending with a letter or digit, also at dots; at most ${MAX_NAME_LENGTH} characters, ${MAX_LABEL_LENGTH} between dots`;
+}
 
 /** A moment in RFC 3339 form, `2026-11-29T10:00:00Z`. Ranges of the parts are checked, the calendar is not. */
 export const timestampText = (): z.ZodString =>

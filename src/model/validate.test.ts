@@ -298,10 +298,22 @@ test('VAL-12 the longest derived name decides how long a name may be; it starts 
     );
   }
   expect(messageAt(set({}, 'a'.repeat(55)), 'metadata.name')).toMatch(/has 55 characters, at most 47/);
+  expect(messageAt(set({}, 'a'.repeat(70)), 'metadata.name')).toMatch(
+    /^has 70 characters without a dot, at most 63 are accepted \| has 70 characters, at most 47 are accepted, since /,
+  );
   expect(messageAt(set({}, '9lives'), 'metadata.name')).toMatch(/start with a letter/);
   for (const name of ['Orders', 'or_ders', 'or.ders', 'orders-', '-orders', 'or ders']) {
     expect(problems(set({}, name)), name).toHaveLength(1);
   }
+});
+
+test('VAL-12 a name that is too long is told which of its limits that is', () => {
+  const told = (name: string) => messageAt({ ...user(), metadata: { name } }, 'metadata.name');
+  expect(told('a'.repeat(63))).toBe('');
+  expect(told(`a.${'b'.repeat(70)}`)).toBe('has 70 characters without a dot, at most 63 are accepted');
+  expect(told(`${'a.'.repeat(130)}a`)).toBe('has 261 characters, at most 253 are accepted');
+  for (const name of ['App', 'a_b', 'a..b', 'a-.b', '', 'A'.repeat(300)])
+    expect(told(name), name).toMatch(/^must be a DNS name: .* at most 253 characters, 63 between dots$/);
 });
 
 test('B1.2 arbiters are refused with the reason', () => {

@@ -79,8 +79,8 @@ type Found = { problems: Problem[]; warnings: Problem[] };
 
 function checkName(document: Loose, problems: Problem[]): void {
   const name = textAt(document, 'metadata', 'name');
-  // The schema says already what is wrong with a text that is no DNS name at all.
-  if (name === undefined || !isDnsName(name)) return;
+  // The schema says already what is wrong with a text that is no DNS name at all, but of one that is too long a larger limit.
+  if (name === undefined || !(isDnsName(name) || /^[-a-z0-9]{64,}$/.test(name))) return;
   const path = 'metadata.name';
   const sharded = textAt(document, 'spec', 'type') === 'ShardedCluster';
   const most = sharded ? MAX_SHARDED_NAME_LENGTH : MAX_SET_NAME_LENGTH;
