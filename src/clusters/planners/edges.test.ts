@@ -11,9 +11,9 @@ import { plan } from '../plan.ts';
 import { Play } from '../play.ts';
 import { foresee } from '../preview.ts';
 import { spaceOf } from '../space.ts';
-import { initialState, retryOf, withMember } from '../state.ts';
+import { initialState, retryOf, withFailure, withMember } from '../state.ts';
 import { applyOutcome, startStep } from '../steps.ts';
-import type { Desired, DesiredUser, Observed } from '../types.ts';
+import type { Desired, DesiredUser, MemberState, Observed } from '../types.ts';
 import { type DesiredWindow, type WindowState, windowAt } from '../windows.ts';
 import { notOfSeries } from './fcv.ts';
 import { isDue } from './planner.ts';
@@ -198,6 +198,27 @@ test('STK-06 A13.4 an agent whose process is down has its passwords and holds no
   passUntil(set, 'giveLogins orders-1');
   set.crash(1);
   expect(set.pass()).toBe('giveLogins orders-2');
+});
+
+test('A13.4 L3 one that does not take the new password yet is told of as on its way, and not as a fault', () => {
+  const set = new Play(desired());
+  set.requests = [requested({ type: 'RotateUsers', ...ref, users: [] })];
+  passUntil(set, 'keepLogins ');
+  const said = (role: MemberState['role']): readonly string[] => {
+    const failed = withFailure(
+      withMember(set.state, 'orders-0', { role }),
+      'giveLogins',
+      'orders-0',
+      'LoginNotConfirmed',
+      'Authentication failed.',
+      set.now,
+    );
+    return plan(set.reading(), set.desired, failed, set.now + 1).waits.map((w) => `${w.on}: ${w.detail}`);
+  };
+  expect(said('router')).toContain(
+    'Backoff: orders-0 does not take the new password yet, since routers keep users for a while; it is asked again: Authentication failed.',
+  );
+  expect(said('replicaSet').join()).toContain('since it reaches secondaries a little later');
 });
 
 // ── sets of a cluster ──────────────────────────────────────────────────────────────────────────────────────────────

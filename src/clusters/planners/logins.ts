@@ -3,9 +3,20 @@ import type { Decision, Step } from '../decisions.ts';
 import { primaryOf, runsItsSnapshot } from '../interpret.ts';
 import { loginsNow, rotationUnderWay } from '../operations/rotateUsers.ts';
 import { pendingOf, retryOf } from '../state.ts';
-import type { ReplicaSetState } from '../types.ts';
+import type { MemberState, ReplicaSetState } from '../types.ts';
 import { noPrimary } from './bootstrap.ts';
-import { act, backingOff, blocked, isDue, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
+import {
+  act,
+  backingOff,
+  blocked,
+  isDue,
+  type Planner,
+  type Scene,
+  saidOf,
+  soon,
+  verdict,
+  wait,
+} from './planner.ts';
 import { needOf } from './rollout.ts';
 
 /**
@@ -72,7 +83,17 @@ function giveNext(scene: Scene): Decision | null {
     configVersion: nextVersion(scene.state, next.member),
   };
   const what = logins.both ? 'the new password besides the old one' : 'the new password alone';
-  return backingOff(scene, 'giveLogins', name) ?? act('PasswordRotation', [step], `${name} is given ${what}`);
+  const held = notTakenYet(scene, next.member) ?? backingOff(scene, 'giveLogins', name);
+  return held ?? act('PasswordRotation', [step], `${name} is given ${what}`);
+}
+
+/** Nothing is wrong yet: the set has the new password, and this one hears of it a little later. */
+function notTakenYet({ state, now }: Scene, { name, role }: MemberState): Decision | null {
+  const retry = retryOf(state, 'giveLogins', name);
+  if (retry?.code !== 'LoginNotConfirmed' || isDue(retry, now)) return null;
+  const why = role === 'router' ? 'routers keep users for a while' : 'it reaches secondaries a little later';
+  const detail = `${name} does not take the new password yet, since ${why}; it is asked again: ${saidOf(retry)}`;
+  return wait('Backoff', retry.nextTryAt, detail, name);
 }
 const NEEDS_ROLLER: ReadonlySet<ReturnType<typeof needOf>> = new Set(['upgrade', 'reload']);
 
