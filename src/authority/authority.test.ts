@@ -274,6 +274,50 @@ test('C1.5 new work can be switched off for all authorities; completing and drop
   expect((await one.create(task('u', ['h1']), undefined)).status).toBe('SUCCESS');
 });
 
+test('C1.5 S10 a document that was deleted and made anew meanwhile is not decided on by what the old one said', async () => {
+  const { another, store } = stage();
+  const authority = await another();
+  await authority.setDisabled(true);
+  const key = { kind: 'MaintenanceTask', namespace: 'default', name: 'doc' };
+  const of = (host: string) => {
+    const groups = [{ actions: [{ type: 'lock', scope: { host }, duration: '5m' }] }];
+    return { mode: 'strong', priority: 0, owner: 'eve', reason: '', maxInFlight: 0, groups };
+  };
+  const old = await store.create({ ...key, spec: of('h0') });
+  await store.update(key, { delete: true });
+  await store.create({ ...key, spec: of('h1') });
+  await authority.setDisabled(false);
+  expect(await authority.adopt(old)).toBeNull();
+  expect(states(await authority.get('doc'))).toEqual(['h1 PERFORMED']);
+});
+
+test('C1.6 a switch of grants that could not be written is off for nobody, and can be tried again', async () => {
+  const { another, store } = stage();
+  const disk = fullDisk(store);
+  const authority = await another(disk.store);
+  disk.full = true;
+  await expect(authority.setDisabled(true)).rejects.toThrow('disk full');
+  disk.full = false;
+  expect(await authority.switchState()).toEqual({ disabled: false, switched: undefined });
+  expect(states(await authority.create(task('t', ['h0']), undefined))).toEqual(['h0 PERFORMED']);
+  await authority.setDisabled(true, 'eve');
+  expect((await (await another()).switchState()).disabled).toBe(true);
+});
+
+test('C1.3 S13 what is past its deadline is held by nobody, also while that cannot be written', async () => {
+  const { another, store, clock } = stage();
+  const disk = fullDisk(store);
+  const authority = await another(disk.store);
+  await authority.create(task('t', ['h0']), undefined);
+  const holders = () =>
+    [authority.holderOf('default/a-0'), authority.hostHolderOf('h0')].map((h) => h?.task ?? null);
+  disk.full = true;
+  await clock.advance(10 * MINUTE - 1);
+  expect([holders(), authority.heldHosts().size]).toEqual([['t', 't'], 1]);
+  await clock.advance(1);
+  expect([holders(), authority.heldHosts().size]).toEqual([[null, null], 0]);
+});
+
 test('C1.5 a document that comes while grants are switched off is not refused for good: it is decided on when they are on again', async () => {
   const { another, store, clock } = stage();
   const [one, two] = [await another(), await another()];

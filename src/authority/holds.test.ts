@@ -51,6 +51,16 @@ test('C3.2 a wish of the engine that nobody repeats is given up and holds nobody
   expect(states(await authority.refresh('u'))).toEqual(['h1 PERFORMED']);
 });
 
+test('S13 S2 what the engine holds is kept until its deadline, when a wish beside it is given up', async () => {
+  const { another, clock } = stage();
+  const authority = await another();
+  expect((await authority.acquire(member('a-0', { duration: 20 * MINUTE }))).kind).toBe('granted');
+  expect((await authority.acquire(member('a-1'))).kind).toBe('refused');
+  await clock.advance(3 * MINUTE);
+  expect(authority.holds('cluster/')).toEqual(['cluster/a-0']);
+  expect((await authority.mayTake(member('a-1'))).kind).toBe('refused');
+});
+
 test('L2 a wish that waits writes next to nothing while it is repeated', async () => {
   const { another, store, clock } = stage();
   const authority = await another();

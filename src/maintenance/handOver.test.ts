@@ -106,6 +106,16 @@ test('C6.1 S13 nobody hands over for what could not be granted anyway, and who c
   expect(told(createTask(single, task('t', ['h0']), 0))).toEqual(['PERFORMED']);
 });
 
+test('C6.1 a primary hands over for an action that may be granted alone, whatever stands in the way of the others', () => {
+  const desk = deskOf(set('a', ['h0', 'h1', 'h2']), set('b', ['h3', 'h4', 'h5']));
+  createTask(desk, task('other', ['h4'], { stepDown: false }), 0);
+  expect(told(createTask(desk, task('t', ['h0', 'h3']), 0))).toEqual([
+    'PrimaryStepsDown',
+    'WouldLoseMajority',
+  ]);
+  expect(desk.handOvers().map(({ node }) => node)).toEqual(['default/a-0']);
+});
+
 test('C6.1 all primaries of a host hand over; what a paused set needs is said', () => {
   const desk = deskOf(set('a', ['h0', 'h1', 'h2']), set('b', ['h0', 'h3', 'h4'], { paused: true }));
   const [[action]] = createTask(desk, task('t', ['h0']), 0).groups as [[TaskReply['groups'][0][0]]];

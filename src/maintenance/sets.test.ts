@@ -171,6 +171,17 @@ test('C2.5 config servers count for every shard behind them', () => {
   );
 });
 
+test('C2.5 C5.2 members of one host are too many for the write concern, whoever acknowledges too late is there', () => {
+  const one = set('a', 'uuunz', { writeConcern: 3 });
+  const nodes = one.nodes.map((n, i) => (i === 3 ? { ...n, host: 'h0' } : n));
+  expect(asked({ ...one, nodes }, ['h0'])).toEqual(['TooManyOnOneHost']);
+  const more = set('a', 'uuunn', { writeConcern: 3 });
+  const down = more.nodes.map((n, i) =>
+    i === 3 ? { ...n, host: 'h0' } : i === 4 ? { ...n, state: 'down' as const } : n,
+  );
+  expect(asked({ ...more, nodes: down }, ['h0'])).toEqual(['WriteConcernUnsatisfiable']);
+});
+
 test('C5.2 C6.3 a host takes all its members: two of one set on it are too many in strong', () => {
   const one = set('a', 'uuuuu');
   const nodes = one.nodes.map((n, i) => (i === 1 ? { ...n, host: 'h0' } : n));
