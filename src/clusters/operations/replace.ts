@@ -1,10 +1,19 @@
 import type { Decision } from '../decisions.ts';
 import type { ConfigMember } from '../facts.ts';
-import { configOf, isHealthy, isIrreplaceable, type MemberView, majority, primaryOf } from '../interpret.ts';
+import {
+  configOf,
+  isHealthy,
+  isIrreplaceable,
+  type MemberView,
+  majority,
+  primaryOf,
+  runsItsSnapshot,
+} from '../interpret.ts';
 import { MAX_VOTERS } from '../limits.ts';
 import { conflict, strangeVolume } from '../planners/ownership.ts';
 import { placeAll } from '../planners/placement.ts';
 import type { Scene } from '../planners/planner.ts';
+import { goalHash } from '../snapshotInputs.ts';
 import { memberOf, pendingOf, plannedMember, retryOf } from '../state.ts';
 import { isRouter, memberHost, placeOf, wantedMember } from '../topology.ts';
 import type {
@@ -111,7 +120,7 @@ function obstacle(scene: Scene, intent: Intent): string | null {
   const members = membersOf(scene, member);
   const config = configOf(members);
   if (config === null || primaryOf(members) === null) return `${set.name} has no primary`;
-  const lack = majorityWithout(members, config.members, memberHost(member));
+  const lack = majorityWithout(members, config.members, memberHost(member)) ?? rejected(scene, member);
   if (lack !== null) return lack;
   const substitute = substituteFor(scene, intent);
   const nowhere = substitute === null ? null : placement(scene, substitute);
@@ -129,9 +138,28 @@ function obstacleOfRouter(scene: Scene, intent: Intent, router: MemberState): st
   const pending = others.find((m) => pendingOf(state, m.name) !== null);
   if (pending !== undefined)
     return `${pendingOf(state, pending.name)?.action} of ${pending.name} is under way`;
+  const bad = rejected(scene, router);
+  if (bad !== null) return bad;
   const substitute = substituteFor(scene, intent);
   const nowhere = substitute === null ? null : placement(scene, substitute);
   return nowhere?.kind === 'wait' ? nowhere.detail : null;
+}
+
+/**
+ * The new one would get what somebody cannot take and nobody runs: it is the spec that is to be mended. What others run is no
+ * fault of the spec, and the one that cannot take it may well be replaced.
+ */
+function rejected(scene: Scene, member: MemberState): string | null {
+  const { goal } = scene.state;
+  if (goal === null) return null;
+  const given = scene.all.filter(
+    ({ member: other }) =>
+      other.role === member.role && other.activated?.configHash === goalHash(goal, member.role),
+  );
+  const bad = given.find(({ facts }) => facts !== null && facts.configError !== null);
+  return bad === undefined || given.some(runsItsSnapshot)
+    ? null
+    : `${bad.member.name} cannot take its configuration, which the new one would get too: correct the spec first`;
 }
 
 const membersOf = (scene: Scene, member: MemberState): readonly MemberView[] =>
