@@ -380,7 +380,7 @@ test('A6.3 golden: the plan of 3 → 5', () => {
     [
       "import orders-3,orders-4 · make runtime and volume: db1 on a free port from 27018 up, db2 on a free port from 27018 up · nothing goes down",
       "deploy orders-3,orders-4 · deploy 8.0.32-14 · nothing goes down",
-      "publish orders-3,orders-4 · hand over configuration 1; the processes start with it · nothing goes down",
+      "publish orders-3,orders-4 · hand over the configuration; the processes start with it · nothing goes down",
       "reconfig orders · orders-3, orders-4 join without vote and priority · nothing goes down",
       "reconfig orders · orders-3 gets its vote: votes 3 → 4, majority 2 → 3 · nothing goes down",
       "reconfig orders · orders-4 gets its vote: votes 4 → 5, majority 3 → 3 · nothing goes down",

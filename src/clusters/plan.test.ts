@@ -23,7 +23,7 @@ test('A4.1 A4.2 A5.1 A5.2 golden: creation of three members on three hosts, in o
     "1 ensureCredentials cluster · keyfile, system users and certificates · nothing goes down
     2 import orders-0,orders-1,orders-2 · make runtime and volume: db1 on a free port from 27017 up, db2 on a free port from 27017 up, db3 on a free port from 27017 up · nothing goes down
     3 deploy orders-0,orders-1,orders-2 · deploy 8.0.32-14 · nothing goes down
-    4 publish orders-0,orders-1,orders-2 · hand over configuration 1; the processes start with it · nothing goes down
+    4 publish orders-0,orders-1,orders-2 · hand over the configuration; the processes start with it · nothing goes down
     5 initiate orders · initiate with 3 members at once, through orders-0 · nothing goes down
     6 createFirstUser orders · userAdmin, by the localhost exception of the elected primary · nothing goes down
     7 reconcileSystemUsers orders · clusterAdmin, clusterMonitor, backup, databaseAdmin and roles · nothing goes down"
@@ -38,7 +38,7 @@ test('A5.1 B1.2 golden: a Standalone is a set of one', () => {
     "1 ensureCredentials cluster · keyfile, system users and certificates · nothing goes down
     2 import orders-0 · make runtime and volume: localhost on a free port from 27017 up (host local) · nothing goes down
     3 deploy orders-0 · deploy 8.0.32-14 · nothing goes down
-    4 publish orders-0 · hand over configuration 1; the processes start with it · nothing goes down
+    4 publish orders-0 · hand over the configuration; the processes start with it · nothing goes down
     5 initiate orders · initiate with 1 member at once, through orders-0 · nothing goes down
     6 createFirstUser orders · userAdmin, by the localhost exception of the elected primary · nothing goes down
     7 reconcileSystemUsers orders · clusterAdmin, clusterMonitor, backup, databaseAdmin and roles · nothing goes down"
@@ -80,7 +80,7 @@ test('A14.2 golden: suspension removes runtimes only, resumption brings them bac
   expect(transcript(observed(), base, suspended)).toMatchInlineSnapshot(`
     "1 import orders-0,orders-1,orders-2 · make runtime and volume: db1:27017, db2:27017, db3:27017 · nothing goes down
     2 deploy orders-0,orders-1,orders-2 · deploy 8.0.32-14 · nothing goes down
-    3 publish orders-0,orders-1,orders-2 · hand over configuration 1; the processes start with it · nothing goes down"
+    3 publish orders-0,orders-1,orders-2 · hand over the configuration; the processes start with it · nothing goes down"
   `);
 });
 
@@ -580,4 +580,12 @@ test('S2 S6 STK-11 once the initiation is on its way, changes no longer go to al
     'deploy',
     'deploy',
   ]);
+});
+
+test('A4.5 L3 before members are made what is there already is looked up, and the first word of it says so', () => {
+  const want = desired();
+  const state = { ...initialState(want), credentialsReady: true };
+  expect(plan(observed({ services: null }), want, state, 0).waits.map((w) => w.detail)).toContain(
+    'what the platform has already is looked up before making orders-0, orders-1, orders-2',
+  );
 });

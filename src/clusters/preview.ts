@@ -180,7 +180,7 @@ function detailOf(act: Extract<Decision, { kind: 'act' }>, state: State): string
     case 'deploy':
       return `deploy ${first.version}`;
     case 'publish':
-      return `hand over configuration ${first.configVersion}; the processes start with it`;
+      return 'hand over the configuration; the processes start with it';
     case 'initiate':
       return `initiate with ${formatCount(first.config.members.length, 'member')} at once, through ${first.via}`;
     case 'createFirstUser':

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { GIB, MIB } from '../base/units.ts';
 import type { JournalEntry } from '../engine/ports.ts';
-import { durationsOf, expectationsOf, kindOf } from './durations.ts';
+import { durationsOf, expectationsOf, kindOf, withExpected } from './durations.ts';
 
 const entry = (step: string, at: number, reason: string, took = 5, detail: unknown = {}): JournalEntry => ({
   id: `${step}-${at}`,
@@ -100,4 +100,11 @@ test('a copy is not judged by those of quite another size, nor by those of which
   expect(expectationsOf(copy(0, 10_000, undefined))(plannedCopy(MIB))).toBeNull();
   // The vote came by another change, or never: it says nothing.
   expect(expectationsOf(copy(0, 10_000, MIB).slice(0, 1))(plannedCopy(MIB))).toBeNull();
+});
+
+test('a member that gets another binary and another configuration goes down once, and its time is told once', () => {
+  const step = (verb: string, target: string) => ({ verb, targets: [target], detail: '', copies: null });
+  const steps = [step('upgrade', 'orders-2'), step('reload', 'orders-2'), step('reload', 'orders-1')];
+  const told = withExpected(steps, () => ({ millis: 11_000, of: 2 }));
+  expect(told.map((s) => s.expected?.millis)).toEqual([11_000, undefined, 11_000]);
 });

@@ -55,6 +55,22 @@ export function expectationsOf(journal: readonly JournalEntry[]): (step: Planned
   };
 }
 
+/** Steps with what each is expected to take; it is left out of one whose time is told with the step before. */
+export function withExpected<T extends Planned & { readonly targets: readonly string[] }>(
+  steps: readonly T[],
+  expected: (step: Planned) => Expected | null,
+): readonly (T & { readonly expected?: Expected | null })[] {
+  return steps.map((step, i) =>
+    isPartOf(step, steps[i - 1]) ? step : { ...step, expected: expected(step) },
+  );
+}
+
+type Aimed = Pick<Planned, 'verb'> & { readonly targets: readonly string[] };
+
+/** A member that gets another binary and another configuration goes down once for both. */
+const isPartOf = (step: Aimed, before: Aimed | undefined): boolean =>
+  step.verb === 'reload' && before?.verb === 'upgrade' && before.targets.join() === step.targets.join();
+
 interface Copy {
   readonly bytes: Bytes;
   readonly millis: Millis;

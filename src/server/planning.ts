@@ -2,7 +2,7 @@
 import { type Foreseen, foresee, operationWait, type State } from '../clusters/index.ts';
 import type { StoredObject } from '../engine/ports.ts';
 import type { ApiDeps } from './deps.ts';
-import { expectationsOf } from './durations.ts';
+import { expectationsOf, withExpected } from './durations.ts';
 import type { Applied } from './objects.ts';
 import { type AdmittedOperation, sceneOf } from './operationDocuments.ts';
 import { waitsForLocks } from './planLocks.ts';
@@ -115,7 +115,7 @@ async function told(
 ): Promise<Json> {
   const clusterUid = cluster.metadata.uid;
   const expected = expectationsOf(await deps.store.journal({ clusterUid, limit: JOURNAL_ROWS }));
-  const steps = seen.steps.map((step) => ({ ...step, expected: expected(step) }));
+  const steps = withExpected(seen.steps, expected);
   const locks = await waitsForLocks(deps, cluster, state, { disruptions });
   return { ...seen, steps, waits: [...seen.waits, ...locks] };
 }

@@ -17,10 +17,10 @@ export const planOwnership: Planner = (scene) => {
   if (unplaced.length === 0 || scene.desired.deleting !== null || scene.desired.suspend) return null;
   const services = scene.observed.services;
   if (services === null) {
-    return verdict(
-      [wait('ObservationStale', soon(scene), 'the platform has not listed its services yet')],
-      true,
-    );
+    // It is what an event of the change says first: what is going on, rather than what a reading lacks.
+    const who = unplaced.map((m) => m.name).join(', ');
+    const detail = `what the platform has already is looked up before making ${who}`;
+    return verdict([wait('ObservationStale', soon(scene), detail)], true);
   }
   const conflicts = unplaced.map((m) => conflict(scene, m, services)).filter((d) => d !== null);
   if (conflicts.length > 0) return verdict(conflicts, true);
