@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { secret } from '../base/secret.ts';
@@ -270,7 +278,8 @@ test('S6 STO-02 a voter whose volume or data is taken away never comes back on a
       expect(starts()).toBeGreaterThan(before);
     });
   };
-  const { pid } = (victim.facts() as MemberFacts).process as { pid: number };
+  const { configVersion, process: ran } = victim.facts() as MemberFacts;
+  const { pid } = ran as { pid: number };
   renameSync(folder, away);
   process.kill(pid, 'SIGKILL');
   await isRefused('is gone or has no readable owner');
@@ -282,6 +291,20 @@ test('S6 STO-02 a voter whose volume or data is taken away never comes back on a
   renameSync(join(away, 'data'), apart);
   renameSync(away, folder);
   await isRefused('its folder is missing or empty');
+  expect(existsSync(data)).toBe(false);
+  // Either of the two that its marker notes of data is enough: an earlier agent, or a member no set knew yet, left one only.
+  const marker = join(folder, 'owner.json');
+  const text = readFileSync(marker, 'utf8');
+  const { newestRun, ...record } = JSON.parse(text);
+  for (const [nth, held] of [record, { ...record, replicaSetId: null, newestRun }].entries()) {
+    writeFileSync(marker, JSON.stringify(held));
+    // Another snapshot is tried at once.
+    await victim.publish({ configVersion, restartToken: `${nth}` });
+    await until(() => expect(victim.facts()?.process).toMatchObject({ kind: 'exited', failures: 1 }));
+    expect(victim.facts()?.process).toMatchObject({ code: 'VolumeNotFound' });
+  }
+  writeFileSync(marker, text);
+  await victim.publish({ configVersion });
   expect(existsSync(data)).toBe(false);
   renameSync(apart, data);
   await until(() => expect(database(victim).state).toBe('SECONDARY'));

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { BelayError } from '../base/error.ts';
 import { type ManualClock, manualClock } from '../channel/testing/clock.ts';
 import { quiet } from '../channel/testing/facts.ts';
 import { signal } from './launch.ts';
@@ -310,6 +311,37 @@ test('a disk that is full when the files are written is a failed start with thes
   };
   supervisor.setGoal(run(box.script('mongod', LIVES), { prepare }), true);
   expect((await exited(supervisor)).message).toContain('no space left');
+});
+
+test('S6 STO-02 what cannot be started now because its data is not there is looked at again by itself, and starts when it is', async () => {
+  const server = box.script('mongod', LIVES);
+  const supervisor = supervise();
+  let looks = 0;
+  const prepare = async (): Promise<string> => {
+    if (++looks < 3) throw new BelayError('VolumeNotFound', 'the data is gone');
+    return server;
+  };
+  supervisor.setGoal(run(server, { prepare }), true);
+  expect(await exited(supervisor)).toMatchObject({ code: 'VolumeNotFound', failures: 1 });
+  await until(() => {
+    clock.advance(1_000);
+    expect(supervisor.facts.kind).toBe('starting');
+  });
+  expect(looks).toBe(3);
+});
+
+test('an agent that closes while a start is prepared starts nothing any more', async () => {
+  const supervisor = supervise();
+  const server = box.script('mongod', LIVES);
+  const found = Promise.withResolvers<string>();
+  const prepare = vi.fn(() => found.promise);
+  supervisor.setGoal(run(server, { prepare }), true);
+  await until(() => expect(prepare).toHaveBeenCalled());
+  supervisor.close();
+  found.resolve(server);
+  await supervisor.converge();
+  expect(supervisor.pid).toBeNull();
+  expect(existsSync(servicePaths(box.path).run)).toBe(false);
 });
 
 test('A2.4 A14.2 what is stopped for good is not started again, whatever is wanted of it while it stops', async () => {

@@ -178,6 +178,7 @@ test('A4.3 the guard lets only a runtime be taken over that is there now and car
   expect(now([service])).toBeNull();
   expect(now([]), 'its removal was seen to end while the remembered list still named it').toBe('Stale');
   expect(now(null)).toBe('Stale');
+  expect(now([{ ...service, kind: 'volume' }]), 'a volume is no runtime').toBe('Stale');
   expect(now([{ ...service, owner: null }])).toBe('NotOwned');
   expect(now([{ ...service, owner: { ...owner, member: 'orders-1' } }])).toBe('NotOwned');
 });

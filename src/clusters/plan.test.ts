@@ -322,6 +322,15 @@ test('S4 a volume is deleted only when asked for, out of service and with our ma
       ?.reason,
   ).toBe('NotDeleting');
   expect(guard(step, observed({ services: [volume(d.uid)] }), d, running(base), 0)?.reason).toBe('NotOwned');
+  // The planner asks for no such deletion either, and says what lies there; the others go.
+  for (const [owner, why] of [
+    [null, 'has no readable owner marker'],
+    ['other', 'carries the marker of somebody else'],
+  ] as const) {
+    const { act, blocks } = plan(observed({ services: [volume(owner)] }), d, s, 0);
+    expect(act?.steps).toEqual(['orders-1', 'orders-2'].map((member) => ({ kind: 'deleteVolume', member })));
+    expect(blocks).toMatchObject([{ by: 'OwnershipConflict', detail: expect.stringContaining(why) }]);
+  }
 });
 
 test('A4.9 placement: spread over hosts, next free ports, a taken fixed port and missing executables are said', () => {

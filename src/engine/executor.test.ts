@@ -437,6 +437,27 @@ test('RST-03 a write that collides is read again at once and harms nothing', asy
   await engine.close();
 });
 
+test('S10 RST-03 whichever write is carried out and its answer lost, the record is read again and all is done once', async () => {
+  for (let lost = 1; lost <= 8; lost++) {
+    const { clock, store, world, start } = scene();
+    const commit = store.commit.bind(store);
+    let writes = 0;
+    store.commit = async (batch) => {
+      // Who never gets over it tries without end, in no time.
+      if (writes++ > 1_000) return new Promise(() => {});
+      const result = await commit(batch);
+      if (writes === lost) throw new BelayError('StoreUnavailable', 'the connection broke');
+      return result;
+    };
+    await createToy(store, 'a', ['x', 'y']);
+    const engine = await start('one');
+    await clock.advance(60 * SECOND);
+    expect(await ready(store, 'a'), `${lost}`).toBe(true);
+    expect(doubles(world), `${lost}`).toEqual([]);
+    await engine.close();
+  }
+});
+
 test('closing hands the leases over: the next control plane needs no wait', async () => {
   const { store, world, start } = scene();
   const one = await start('one');

@@ -211,7 +211,7 @@ test('C7.1 the journal tells how long a step waited at the gate once what was be
   };
   const other = { id: 'other', node: 'default/z', holder: 'eve', why: 'works there', priority: 0 };
   down.add('x');
-  await createToy(store, 'a', ['x', 'y']);
+  await createToy(store, 'a', ['x', 'y', 'z']);
   await clock.advance(20 * SECOND);
   admitMember(desk, { ...other, mode: 'force', duration: LONG }, clock.now());
   down.delete('x');
@@ -219,7 +219,9 @@ test('C7.1 the journal tells how long a step waited at the gate once what was be
   expect(opened()).toEqual(['x']);
   releaseMember(desk, 'other');
   await clock.advance(10 * SECOND);
-  const [x, [, heldBack] = []] = await journal();
+  const [x, [, heldBack] = [], z] = await journal();
+  // The wait was over when y was opened.
+  expect(z).toEqual(['z', undefined]);
   expect(x).toEqual(['x', undefined]);
   // From the end of the work on x to the release, each as far as it is looked at every five seconds.
   expect(heldBack).toBeGreaterThanOrEqual(35 * SECOND);
@@ -247,5 +249,7 @@ test('C7.1 who takes over a wait does not know since when it lasts', () => {
   // Something is worked on, or waited for that belongs to the work.
   expect(heldSince(3, waits('MaintenanceGrant'), true, 5)).toBeNull();
   expect(heldSince(3, waits('InitialSync'), false, 5)).toBeNull();
+  const both = [...waits('MaintenanceGrant').waits, ...waits('InitialSync').waits];
+  expect(heldSince(3, { act: null, waits: both }, false, 5)).toBeNull();
   expect(heldSince(3, { act: null, waits: [] }, false, 5)).toBeNull();
 });

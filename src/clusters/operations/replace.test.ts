@@ -149,8 +149,13 @@ test('A13.3 S4 what lies in the place of the old volume without our marker is le
     ...{ id: 'v-orders-2', kind: 'volume', hostname: 'v-orders-2', host: 'db3', owner: null, masked: true },
     ...{ deployed: false, port: null, dataPath: null, sizeBytes: null },
   };
-  set.reading = () => ({ ...reading.call(set), services: [strange] });
+  let endedEarly = false;
+  set.reading = () => {
+    endedEarly ||= set.state.ended.length > 0 && set.state.retired?.[0]?.serviceId != null;
+    return { ...reading.call(set), services: [strange] };
+  };
   expect(run(set).at(-1)).toBe('deleteRuntime orders-2');
+  expect(endedEarly, 'its process was still to be taken down').toBe(false);
   const left = 'volume v-orders-2 of orders-2 on host db3 has no readable owner marker, so it is not deleted';
   expect(set.state.ended[0]).toMatchObject({
     state: 'Succeeded',
