@@ -84,6 +84,13 @@ test('S1 the guard stops a single member only with the permission of the spec', 
   expect(ask(reload('orders-0'), ['PRIMARY'], running(one), allowed)).toBeNull();
 });
 
+test('S3 of two members that the spec lets go the primary hands over first all the same', () => {
+  const two = desired({ interruption: true }, 2);
+  const states = ['PRIMARY', 'SECONDARY'] as const;
+  expect(ask(reload('orders-0'), states, running(two), two)).toBe('NotSecondary');
+  expect(ask(reload('orders-1'), states, running(two), two)).toBeNull();
+});
+
 test('S3 the guard refuses a hand-over to nobody, and of a member that is no primary any more', () => {
   const step: Step = { kind: 'stepDown', replicaSet: 'orders', member: 'orders-0' };
   expect(ask(step, HEALTHY)).toBeNull();
@@ -157,6 +164,7 @@ test('S6 the guard refuses an initiate while any member is unknown, starting, in
   expect(guard(step, o, d, state, 0)).toBeNull();
   expect(guard(step, with0(o, 2, { initiated: true }), d, state, 0)?.reason).toBe('AlreadyInitiated');
   expect(guard(step, with0(o, 2, { initiated: null }), d, state, 0)?.reason).toBe('AlreadyInitiated');
+  expect(guard(step, with0(o, 2, { usersExist: true }), d, state, 0)?.reason).toBe('AlreadyInitiated');
   const older = withMember(state, 'orders-2', {
     activated: { ...state.members[2]!.activated!, configVersion: 2 },
   });

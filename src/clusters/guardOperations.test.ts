@@ -54,6 +54,12 @@ test('QRM-03 S5 a forced step is refused for another operation than the one it w
   expect(reasonOf(step, { ...state, operation }, o, play.desired)).toBe('NotAcknowledged');
   const later = { ...step, config: { ...step.config, version: step.config.version + 1 } };
   expect(reasonOf(later, state, o, play.desired)).toBe('Stale');
+  // Whoever answers stays, the one with the newest write above all.
+  for (const { host } of step.config.members.filter((row) => row.votes === 1)) {
+    const members = step.config.members.filter((row) => row.host !== host);
+    const less = { ...step, config: { ...step.config, members } };
+    expect(reasonOf(less, state, o, play.desired), host).toBe('NotAcknowledged');
+  }
 });
 
 test('S3 S5 A13.3 a reconfiguration never drops the primary of now and never gives an eighth vote', () => {
