@@ -54,6 +54,12 @@ test('A6.7 A9.1 A8.1 of a runtime that was taken away, or has vanished, nothing 
     };
     const vanished = advance(had, d, unheard as Observed, 1);
     expect(third(vanished), make.name).toMatchObject({ stage: 'planned', ...gone, port });
+    // What is under way for it tells by itself how it ended.
+    const busy = advance({ ...had, pending: [pending('upgrade')] }, d, unheard as Observed, 1);
+    expect(third(busy), make.name).toMatchObject({
+      serviceId: third(had).serviceId,
+      stage: third(had).stage,
+    });
   }
 });
 
