@@ -57,7 +57,14 @@ import {
 } from './ledger.ts';
 import { ADOPT_DELAY, ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
 import type { FleetSource } from './ports.ts';
-import { type HostView, hostViews, type NodeView, nodeViews, topologyHolders } from './views.ts';
+import {
+  type HostView,
+  hostViews,
+  type NodeView,
+  nodeViews,
+  type TopologyHolder,
+  topologyHolders,
+} from './views.ts';
 
 export interface AuthorityOptions {
   readonly store: Store;
@@ -342,7 +349,7 @@ export class Authority {
   }
 
   /** Who holds something of this topology, each permission once. */
-  topologyHolders(topology: string): Promise<readonly Holder[]> {
+  topologyHolders(topology: string): Promise<readonly TopologyHolder[]> {
     return this.#transact((desk, now) => {
       desk.expire(now);
       return topologyHolders(desk, topology);

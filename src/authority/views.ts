@@ -29,6 +29,11 @@ export interface NodeView {
   readonly canHandOver: boolean;
 }
 
+/** Who holds something of a topology. */
+export interface TopologyHolder extends Holder {
+  readonly nodes: readonly NodeSpec[];
+}
+
 export interface HostView {
   readonly host: string;
   readonly nodes: readonly NodeView[];
@@ -72,17 +77,20 @@ function holdersOf(desk: Desk, item: Parameters<Desk['fleet']['refs']>[0]): read
   });
 }
 
-/** Who holds something of a topology: nodes or disks, each permission once. */
-export function topologyHolders(desk: Desk, topology: string): readonly Holder[] {
+/** Who holds something of a topology, and the nodes it is on: nodes or disks, each permission once. */
+export function topologyHolders(desk: Desk, topology: string): readonly TopologyHolder[] {
   const { fleet } = desk;
   return [...desk.entries()].flatMap((entry) =>
-    entry.held.flatMap(({ id, owner, action, deadline }): readonly Holder[] => {
-      const isHeld = itemsOf(fleet, resolve(fleet, action)).some(
-        // A disk's node is among them, as its device.
-        ({ kind, index }) =>
-          (kind === 'node' || kind === 'device') && fleet.nodes[index]?.cluster === topology,
-      );
-      return isHeld ? [{ task: entryName(entry), owner, permission: id, until: deadline }] : [];
+    entry.held.flatMap(({ id, owner, action, deadline }): readonly TopologyHolder[] => {
+      const nodes = itemsOf(fleet, resolve(fleet, action)).flatMap(({ kind, index }) => {
+        const node = fleet.nodes[index];
+        // Of a node that is set aside nothing is down. A disk's node is among them, as its device.
+        const isHeld = (kind === 'node' || kind === 'device') && node?.cluster === topology;
+        return isHeld ? [node] : [];
+      });
+      return nodes.length === 0
+        ? []
+        : [{ task: entryName(entry), owner, permission: id, until: deadline, nodes }];
     }),
   );
 }

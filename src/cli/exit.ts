@@ -29,6 +29,7 @@ const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',
   'UnsupportedFeature',
   'Refused',
+  'MaintenanceDisabled',
   'TokenExpired',
   'TokenUsed',
   'TokenUnknown',

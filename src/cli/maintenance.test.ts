@@ -31,11 +31,11 @@ test('C6.1 create shows what is on each host, what was granted and what waits fo
     '  y2    node 2 of ydb',
   ]);
   expect(granted).toMatch(/^ {8}granted until \S+Z as the-admin-p-1$/);
-  expect(waits).toBe(
-    '        waits: too many unavailable vdisks: 2 of 8 in group 1 of ydb (block-4-2) would be out, strong allows 1; out: node 1 of ydb (taken by this request too)',
+  expect(waits).toMatch(
+    /^ {8}waits: too many .* strong allows 1; out: node 1 of ydb \(locked by the-admin-p-1 of task kernel \(owner the admin\) until \S+Z\)$/,
   );
   // It waits for its own turn: going without the rules is no advice.
-  expect(when).toBe('        ask again when that has changed');
+  expect(when).toMatch(/^ {8}ask again at \S+Z$/);
   const list = await cli.belay(['maintenance', 'list']);
   expect(list.out).toMatch(
     /^NAME +OWNER +MODE +PRIORITY +GRANTED +UNTIL +REASON +ABOUT\nkernel +the admin +strong +0 +1\/2 +\S+Z +– +y1, y2\n$/,
@@ -511,7 +511,8 @@ test('C6.4 S16 who switched new grants off and since when is told, and explain g
   expect(explained.out).toContain('would be granted');
   const json = await belay(['maintenance', 'explain', '--hosts', 'y1', '-o', 'json']);
   expect([json.code, JSON.parse(json.out).switch]).toMatchObject([4, { disabled: true, by: 'the admin' }]);
-  expect((await belay(['maintenance', 'create', '--host', 'y1'])).err).toContain('MaintenanceDisabled');
+  const refused = await belay(['maintenance', 'create', '--host', 'y1']);
+  expect([refused.code, refused.err]).toEqual([4, expect.stringContaining('MaintenanceDisabled')]);
   await belay(['maintenance', 'switch', 'on']);
   expect((await belay(['maintenance', 'explain', '--hosts', 'y1'])).code).toBe(0);
   const events = (await belay(['events'])).out;

@@ -142,7 +142,9 @@ export class Judge {
         waiting.push({ ...ask, refusal: null });
         continue;
       }
-      const refusal = this.#one(pass, log, ask.action, duration + (request.duration ?? DEFAULT_DURATION));
+      const found = this.#one(pass, log, ask.action, duration + (request.duration ?? DEFAULT_DURATION));
+      const vain = found !== null && request.partial ? this.#inVain(request, ask, found, now) : null;
+      const refusal = vain ?? found;
       if (refusal === null) {
         granted.push({ ...ask, duration });
         continue;
@@ -170,19 +172,31 @@ export class Judge {
     return past ? { ...refusal, retryAt: null } : refusal;
   }
 
-  /** A group that could not be had with all else well either waits in vain, whatever else is in its way now; null: it could. */
-  #never(request: Case, asks: readonly Ask[], now: Millis): Verdict | null {
+  /** Refused for now, it could not be had with all else well either: then that is what is to be said of it. Null: it could. */
+  #inVain(request: Case, ask: Ask, { reason }: Refusal, now: Millis): Refusal | null {
+    if (reason === 'PrimaryStepsDown' || isFinal(reason)) return null;
+    const refusal = this.#idealVerdict(request, [ask], now)?.refusal ?? null;
+    return refusal !== null && isFinal(refusal.reason) ? refusal : null;
+  }
+
+  /** As things would be with all else well; null: the original does not ask that. */
+  #idealVerdict(request: Case, asks: readonly Ask[], now: Millis): Verdict | null {
     if (this.#compatOf(request).hopelessStaysPending) return null;
     this.#ideal ??= this.#withAllWell();
     const { id, mode, duration, ignoreTenants } = request;
     const about: Case = { ...ALONE, id, mode, duration, ignoreTenants };
-    const verdict = this.#ideal.#weigh(about, this.#ideal.sorted(asks), null, now);
-    const refused = verdict.pending.find(({ refusal }) => refusal !== null);
+    return this.#ideal.#weigh(about, this.#ideal.sorted(asks), null, now);
+  }
+
+  /** A group that could not be had with all else well either waits in vain, whatever else is in its way now; null: it could. */
+  #never(request: Case, asks: readonly Ask[], now: Millis): Verdict | null {
+    const verdict = this.#idealVerdict(request, asks, now);
+    const refused = verdict?.pending.find(({ refusal }) => refusal !== null);
     const refusal = refused?.refusal ?? null;
-    if (refused === undefined || refusal === null) return null;
+    if (verdict === null || refused === undefined || refusal === null) return null;
     if (isFinal(refusal.reason)) return verdict;
     // Alone it could be had, so it is the group that stands in its own way.
-    if (this.#ideal.#weigh(about, [refused], null, now).granted.length === 0) return null;
+    if (this.#idealVerdict(request, [refused], now)?.granted.length === 0) return null;
     const message = `${refusal.message}; ask for them one by one`;
     const final = { ...refusal, code: 'DISALLOW', reason: 'TooManyTogether', message } as const;
     const pending = verdict.pending.map((p) => (p === refused ? { ...p, refusal: final } : p));

@@ -1,10 +1,13 @@
 /** `retry_after` is the true time, wherever locks with an end are all that stands in the way (C1.2, C4.1). */
 import { expect, test } from 'vitest';
+import { BETTER, type Compat, ORIGINAL } from './compat.ts';
 import { Desk } from './desk.ts';
 import { Fleet } from './fleet.ts';
 import type { FleetSpec, NodeSpec } from './fleetSpec.ts';
 import { DEFAULT_RETRY } from './limits.ts';
-import type { Mode } from './types.ts';
+import { createTask } from './tasks.ts';
+import { taskOf } from './testing/tasks.ts';
+import type { Action, Mode } from './types.ts';
 
 const node = (n: number, kind: NodeSpec['kind']): NodeSpec => ({
   key: `${n}`,
@@ -89,6 +92,19 @@ const CASES: readonly (readonly [string, FleetSpec, readonly number[], Mode, num
 
 test.each(CASES)('C1.2 C4.1 of %s it is told exactly when it can be had', (_, spec, until, mode, at) => {
   expect(comesBack(spec, until, mode)).toEqual({ at, before: false, after: true });
+});
+
+test('C1.2 C6.2 the answer that grants a part of a request tells what the rest waits for, and until when; compat: it tells no time', () => {
+  const lock = (n: number): Action[] => [
+    { type: 'lock', scope: { kind: 'node', node: `${n}` }, duration: 60_000 },
+  ];
+  const asked = (compat: Compat) =>
+    createTask(new Desk(new Fleet(group())), taskOf('t', [lock(1), lock(2)]), 0, { compat });
+  const { groups, retryAfter } = asked(BETTER);
+  expect(groups.map(([action]) => action?.status)).toEqual(['PERFORMED', 'PENDING']);
+  expect(groups[1]?.[0]?.details).toMatch(/locked by \S+ of task t \(owner \S+\) until 1970-01-01T00:01:00Z/);
+  expect(retryAfter).toBe(60_000);
+  expect(asked(ORIGINAL).retryAfter).toBeNull();
 });
 
 test('C1.2 C3.1 behind a more urgent task it is told when that will have had it, and only when to look where nobody knows', () => {

@@ -151,7 +151,7 @@ test('C5.1 a node is looked at in order: its lock, limits, disks, ring, system t
   const base = group('block-4-2', 8, [7]);
   const nodes = base.nodes;
   const rings = { nToSelect: 5, rings: [['0'], ['7']], disabled: [] };
-  const tablets = { ...limit('tablets', 0, {}), nodes: ['0'] };
+  const tablets = { ...limit('tablets', 0, {}), nodes: ['0', '7'] };
   const all = { ...base, stateStorages: [rings], limits: [limit('cluster', 8, { nodesLimit: 1 }), tablets] };
   const first = (spec: FleetSpec): string => take(spec, [0], 'strong')[0] ?? '';
   expect(first(all)).toBe('DisabledNodesLimitReached');
@@ -181,6 +181,17 @@ test('C2.4 smart: strong first, weak for a request that holds nothing of the gro
   const asked = desk.request({ owner: 'u', mode: 'smart', partial: true, schedule: true, actions }, 0);
   expect(asked.granted.map((p) => p.at[0])).toEqual([0]);
   expect(desk.check(asked.entry?.id ?? '', 1).granted).toEqual([]);
+});
+
+test('C2.4 C5.2 smart takes a host with several disks of a group as weak would, and a second host for another request only as far as that goes', () => {
+  const nodes = [0, 1, 2].map((n) => ({ ...node(n), disks: [0, 1, 2].map((id) => ({ id, ok: true })) }));
+  const vdisks = nodes.flatMap((n, realm) =>
+    n.disks.map(({ id }) => ({ node: n.key, disk: id, realm, ok: true })),
+  );
+  const three = { nodes, groups: [{ id: 1, erasure: 'mirror-3-dc' as const, vdisks }] };
+  expect(take(three, [0], 'strong')).toEqual(['WrongRequest']);
+  expect(take(three, [0, 1], 'weak')).toEqual(['granted', VDISKS]);
+  expect(take(three, [0, 1], 'smart')).toEqual(['granted', VDISKS]);
 });
 
 test('C5.1 C4.1 a disk: its lock and its virtual disks by mode, no limit; its node fills one place in the limits', () => {

@@ -295,6 +295,13 @@ test('C3.1 C3.2 a pending urgent repair holds back a routine step, and an urgent
   expect(ask(desk, ['h1'])).toEqual(['WouldLoseMajority']);
 });
 
+test('C1.2 a host that can never be granted is refused for that, whatever passing thing is met on it first', () => {
+  const all = together(set('a', 'udu'), set('b', 'uuuuu'));
+  const nodes = all.nodes.map((n) => (n.key === 'b-1' ? { ...n, host: 'h0' } : n));
+  expect(asked({ ...all, nodes }, ['h0', 'h2'])).toEqual(['TooManyOnOneHost', 'WouldLoseMajority']);
+  expect(asked({ ...all, nodes }, ['h0'], 'weak')).toEqual(['WouldLoseMajority']);
+});
+
 test('C1.2 a host that can never be granted in a mode is refused at once, and holds nobody back', () => {
   const spec = set('a', 'uuu');
   const desk = new Desk(

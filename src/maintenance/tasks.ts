@@ -134,7 +134,7 @@ export function createTask(desk: Desk, spec: TaskSpec, now: Millis, options: Tas
   );
   const status = STATUS[answer.code];
   if (status !== 'SUCCESS') return failed(status, spec.uid, answer.refusal?.message ?? answer.code);
-  return spec.dryRun ? dryReply(spec, answer, composite, now, options) : replyOf(desk, spec.uid, answer);
+  return spec.dryRun ? dryReply(spec, answer, composite, now, options) : replyOf(desk, spec.uid, answer, now);
 }
 
 /** The first thing wrong with a task, in the order YDB looks. */
@@ -231,7 +231,7 @@ export function refreshTask(desk: Desk, uid: string, now: Millis): TaskReply {
   // The rest of a task waits whatever became of its components: only the switch and a fault are worth an error.
   if (status === 'UNAVAILABLE')
     return { ...viewOf(desk, uid), status, issues: [answer.refusal?.message ?? ''] };
-  return replyOf(desk, uid, answer);
+  return replyOf(desk, uid, answer, now);
 }
 
 /** How a task stands; nothing is tried. */
@@ -246,15 +246,27 @@ export function currentTask(desk: Desk, uid: string, now: Millis): TaskReply {
   const entry = desk.task(uid);
   // The original tells what it noted when it last tried.
   if (entry === undefined || entry.pending.length === 0 || entry.compat === true) return viewOf(desk, uid);
+  const { pending, retryAfter } = waitsNow(desk, entry, now);
+  const views = [...byId(entry.held).map(performedView), ...pending];
+  return { ...base(entry, grouped(views, entry.partial)), retryAfter };
+}
+
+/** What stands in the way of what waits, and when to ask again, as it is at this moment and not as it was when last tried. */
+function waitsNow(
+  desk: Desk,
+  entry: Entry,
+  now: Millis,
+): { readonly pending: readonly ActionView[]; readonly retryAfter: Millis | null } {
   const answer = desk.check(entry.id, now, { dry: true });
-  if (answer.code === 'ERROR_TEMP') return viewOf(desk, uid);
+  if (answer.code === 'ERROR_TEMP') return { pending: pendingViews(entry), retryAfter: null };
   const refusals = new Map(answer.pending.map((p) => [`${p.at}`, p.refusal]));
   const free = refuse('DISALLOW_TEMP', 'AskAgain', 'nothing stands in the way any more', [], now);
   const pending = entry.pending.map((p) => ({ ...p, refusal: refusals.get(`${p.at}`) ?? null }));
   const told = pending.map((p) => (refusals.has(`${p.at}`) ? p : { ...p, refusal: free }));
-  const views = [...byId(entry.held).map(performedView), ...told.map(pendingView)];
-  const retryAfter = answer.granted.length > 0 ? now : answer.retryAt;
-  return { ...base(entry, grouped(views, entry.partial)), retryAfter };
+  return {
+    pending: pendingViews({ ...entry, pending: told }),
+    retryAfter: answer.granted.length > 0 ? now : answer.retryAt,
+  };
 }
 
 /** Identities of all tasks, or of one owner's, in the order they were made. */
@@ -353,16 +365,22 @@ const refText = ({ id, task }: ActionRef): string => (task === undefined ? id : 
 // ── the words of an answer ─────────────────────────────────────────────────────────────────────────────────────────
 
 /** Newly granted first, then what is held from earlier, then what waits. */
-function replyOf(desk: Desk, uid: string, answer: Answer): TaskReply {
+function replyOf(desk: Desk, uid: string, answer: Answer, now: Millis): TaskReply {
   const entry = desk.task(uid) ?? answer.entry;
   if (entry === null || entry === undefined) return failed('SUCCESS', uid, '');
   const fresh = new Set(answer.granted.map((p) => p.id));
+  // What was granted just now is what the rest waits for; the original tells no time then.
+  const partly = answer.granted.length > 0 && entry.pending.length > 0 && entry.compat !== true;
+  const rest = {
+    pending: pendingViews(entry),
+    retryAfter: answer.granted.length > 0 ? null : answer.retryAt,
+  };
+  const { pending, retryAfter } = partly ? waitsNow(desk, entry, now) : rest;
   const views = [
     ...answer.granted.map(performedView),
     ...byId(entry.held.filter((p) => !fresh.has(p.id))).map(performedView),
-    ...pendingViews(entry),
+    ...pending,
   ];
-  const retryAfter = answer.granted.length === 0 && entry.pending.length > 0 ? answer.retryAt : null;
   return { ...base(entry, grouped(views, entry.partial)), retryAfter };
 }
 

@@ -59,3 +59,30 @@ test('C6.3 S13 a topology of which tasks hold a node or a disk is not deleted, a
   await api.clock.advance(30 * 60_000 + 1);
   expect((await api.call('DELETE', '/api/v1/topologies/ydb')).status).toBe(204);
 });
+
+test('C6.3 S13 a node that a task holds stays where its topology document has it, until it is given back', async () => {
+  const spec = (hosts: readonly string[]) => ({
+    nodes: hosts.map((host, i) => ({ id: i + 1, host, state: 'Up', disks: [{ id: 1 }] })),
+  });
+  const tried = async (hosts: readonly string[]) => {
+    const body = document('Topology', 'ydb', spec(hosts));
+    const answer = await api.call('POST', '/api/v1/apply', { body });
+    return [answer.status, answer.body.errors?.map((p: { path: string }) => p.path)];
+  };
+  await apply('Topology', 'ydb', spec(['y1', 'y2', 'y3']));
+  await take('kernel', { hosts: ['y1'] });
+  const disk = [{ actions: [{ scope: { disk: { node: '2', id: 1 } } }] }];
+  await take('disk', { topology: 'ydb', mode: 'force', groups: disk });
+  expect(await tried(['yy1', 'yy2', 'yy3'])).toEqual([422, ['spec.nodes[0].host', 'spec.nodes[1].host']]);
+  expect(await tried(['y1'])).toEqual([422, ['spec.nodes']]);
+  const refused = await api.call('POST', '/api/v1/apply', {
+    body: document('Topology', 'ydb', spec(['yy1', 'y2', 'y3'])),
+  });
+  expect(refused.body.errors[0].message).toMatch(
+    /^node 1 on host y1 is held by maintenance task kernel \(owner the operator\) until \S+Z, and stays where it is until then; wait, or give it back: belay maintenance drop kernel$/,
+  );
+  // What nobody holds may go elsewhere, and come.
+  expect(await tried(['y1', 'y2', 'y9', 'y1'])).toEqual([200, undefined]);
+  expect((await api.call('DELETE', `${TASKS}/kernel`)).status).toBe(204);
+  expect(await tried(['yy1', 'y2', 'y9'])).toEqual([200, undefined]);
+});

@@ -128,12 +128,13 @@ export function taskJson(
     retryAfter: iso(reply.retryAfter),
     askBy: entry === null || entry.pending.length === 0 ? null : iso(askByOf(entry)),
     stale: entry?.stale === true,
-    groups: reply.groups.map((group) => group.map((view) => actionJson(view, topology, carried))),
+    groups: reply.groups.map((group) => group.map((view) => actionJson(view, reply.uid, topology, carried))),
   };
 }
 
 function actionJson(
   view: ActionView,
+  task: string,
   topology: string | undefined,
   carried: (scope: Scope) => Carried,
 ): Json {
@@ -151,14 +152,16 @@ function actionJson(
     deadline: iso(view.deadline),
     retryAfter: iso(view.refusal?.retryAt ?? null),
     blockers: view.refusal?.by ?? [],
-    forceHelps: view.refusal !== null && waitsForOthers(view.details) && forceHelps(view.refusal.reason),
+    forceHelps:
+      view.refusal !== null && waitsForOthers(view.details, task) && forceHelps(view.refusal.reason),
     ...(scope.host === undefined ? {} : { members }),
     ...(primaries.length === 0 ? {} : { primaries }),
   };
 }
 
-/** What the same request takes is no reason to go without the rules: it waits for its turn. */
-const waitsForOthers = (message: string): boolean => !message.includes('taken by this request too');
+/** What the same task takes or holds is no reason to go without the rules: it waits for its turn. */
+const waitsForOthers = (message: string, task: string): boolean =>
+  !message.includes('taken by this request too') && !message.includes(`of task ${task} (owner `);
 
 export const nodeJson = ({ node, state, holders }: NodeView): Json => ({
   key: node.key,

@@ -14,6 +14,7 @@ import { KEPT_ANNOTATION } from '../provider/names.ts';
 import { type Admitted, admit, invalid, keyOf, withNamespace } from './admission.ts';
 import type { ApiDeps, Identity } from './deps.ts';
 import { diskWarnings } from './disks.ts';
+import { heldNodeProblems } from './heldNodes.ts';
 import { refuseInUse } from './inUse.ts';
 import { hopelessWarnings, ownerProblems } from './maintenanceRequest.ts';
 import { clashesWithStored, shardNamesTaken } from './nameClash.ts';
@@ -127,7 +128,10 @@ async function applyOver(
   conditions: Conditions,
 ): Promise<Applied> {
   const document = withOwner(given, current, conditions.by);
-  const clashes = await nameClashes(deps, document);
+  const clashes = [
+    ...(await nameClashes(deps, document)),
+    ...(current?.kind === 'Topology' ? await heldNodeProblems(deps, current.metadata.name, document) : []),
+  ];
   const admitted = admit(document, current, deps.clock.now(), clashes);
   if (admitted.kind === 'nothing')
     return { outcome: 'unchanged', object: null, name: null, warnings: admitted.warnings };

@@ -378,15 +378,15 @@ export async function complete(context: Context, name: string, which: Which): Pr
   const format = structured(context);
   if (format !== null) return context.terminal.out(await asText(reply, format));
   for (const id of reply.completed) context.terminal.out(`completed ${id}`);
-  if (reply.task === null) context.terminal.out(`task ${name} is done`);
-  if (owner !== null) context.terminal.err(`task ${name} is of ${owner}, who may still be at work`);
+  if (reply.task === null) context.terminal.out(`task ${inLine(name)} is done`);
+  if (owner !== null) context.terminal.err(`task ${inLine(name)} is of ${owner}, who may still be at work`);
 }
 
 export async function drop(context: Context, name: string): Promise<void> {
   const owner = await otherOwner(context, name);
   await context.client.request('DELETE', taskPath(name));
-  context.terminal.out(context.output === 'name' ? name : `task ${name} dropped`);
-  if (owner !== null) context.terminal.err(`task ${name} was of ${owner}, who may still be at work`);
+  context.terminal.out(context.output === 'name' ? name : `task ${inLine(name)} dropped`);
+  if (owner !== null) context.terminal.err(`task ${inLine(name)} was of ${owner}, who may still be at work`);
 }
 
 /** Whose a task is, if not the caller's. */

@@ -30,14 +30,17 @@ export function checkVdisk(pass: Pass, v: number): Refusal | null {
   const erasure = fleet.erasures[g] as Erasure;
   if (erasure === 'none') return noParity(pass, v, g);
   const own = pass.taken.all(g);
-  const fine = fits(pass, v, g, mode === 'smart' ? 'strong' : mode);
-  if (fine) {
-    const before = own - pass.taken.now(g);
-    const spread = fleet.groupShared[g] === 0;
-    return before > 0 && pass.partial && mode === 'weak' && spread ? oneAtATime(pass, g) : null;
-  }
-  if (mode === 'smart' && own === 0 && !holds(pass, g) && fits(pass, v, g, 'weak')) return null;
-  return tooMany(pass, v, g, own);
+  if (!fits(pass, v, g, modeFor(pass, g))) return tooMany(pass, v, g, own);
+  const before = own - pass.taken.now(g);
+  const spread = fleet.groupShared[g] === 0;
+  return before > 0 && pass.partial && mode === 'weak' && spread ? oneAtATime(pass, g) : null;
+}
+
+/** C2.4: strong, else weak as long as the request has nothing of the group from before. What one host takes along is one thing. */
+function modeFor(pass: Pass, g: number): Mode {
+  if (pass.mode !== 'smart') return pass.mode;
+  const before = pass.taken.all(g) - pass.taken.now(g);
+  return before === 0 && !holds(pass, g) ? 'weak' : 'strong';
 }
 
 /** The disk, its node or its PDisk is locked. */
@@ -166,13 +169,14 @@ function oneAtATime(pass: Pass, g: number): Refusal {
 
 function tooMany(pass: Pass, v: number, g: number, own: number): Refusal {
   const { fleet, mode } = pass;
+  const judged = modeFor(pass, g);
   const id = fleet.groupIds[g] as number;
   const name = fleet.groupNames[g] as string;
   const erasure = fleet.erasures[g] as Erasure;
   // A group of actions, or the nodes of one host, that are too many by themselves: waiting does not help.
   const together = own > 0 && (!pass.partial || own === pass.taken.now(g));
   const hopeless =
-    together && (pass.compat.compositeNeverWaits || !within(erasure, mode, ownOuts(pass, v, g)));
+    together && (pass.compat.compositeNeverWaits || !within(erasure, judged, ownOuts(pass, v, g)));
   if (hopeless) {
     const mine = ownOuts(pass, v, g);
     const nodes = [...new Set(mine.map((o) => fleet.nodes[fleet.vdiskNode[o.vdisk] as number]?.name ?? ''))];
@@ -182,12 +186,9 @@ function tooMany(pass: Pass, v: number, g: number, own: number): Refusal {
   const outs = outsOf(pass, v, g);
   const others = outs.filter((o) => o.vdisk !== v);
   const names = outNames(pass, v, others);
-  const rule = mode === 'weak' ? `weak allows ${weakRule(erasure)}` : `${mode} allows 1`;
+  const rule = `${mode} allows ${judged === 'weak' ? weakRule(erasure) : '1'}`;
   const message = `too many unavailable vdisks: ${outs.length} of ${fleet.membersOf(g).length} in group ${name} (${erasure}) would be out, ${rule}; out: ${namesText(names)}`;
   const by = [{ kind: 'group' as const, group: id, out: others.map((o) => nodeKey(pass, o.vdisk)) }];
-  // What smart falls back to counts too: it is granted as soon as that fits.
-  const fallsBack = mode === 'smart' && own === 0 && !holds(pass, g);
-  const judged = mode === 'smart' ? (fallsBack ? 'weak' : 'strong') : mode;
   return refuse('DISALLOW_TEMP', 'TooManyUnavailableVDisks', message, by, freeTime(pass, v, others, judged));
 }
 
