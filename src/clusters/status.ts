@@ -1,44 +1,20 @@
-/** Status and conditions: computed here from one reading and one plan, never set by a step (A7.4). */
+/** Status, phase, message and conditions: computed here from one reading and one plan, never set by a step (A7.4). */
 import type { Millis } from '../base/units.ts';
-import type {
-  MemberHealth,
-  MemberStatus,
-  MongoDBStatus,
-  ReplicaSetStatus,
-} from '../model/kinds/mongodbStatus.ts';
+import type { MongoDBStatus } from '../model/kinds/mongodbStatus.ts';
 import type { Condition, Phase } from '../model/meta.ts';
 import { certificateCondition } from './certificateStatus.ts';
-import type { Decision, Plan, Step } from './decisions.ts';
-import type { ConfigMember, ProcessFacts, ReplSetConfig } from './facts.ts';
-import {
-  configRowOf,
-  isHealthy,
-  lagOf,
-  type MemberView,
-  primaryOf,
-  quorumOf,
-  stateOf,
-  views,
-} from './interpret.ts';
+import type { Decision, Plan } from './decisions.ts';
+import { configRowOf, isHealthy, type MemberView, primaryOf, quorumOf, stateOf, views } from './interpret.ts';
 import { ELECTION_PATIENCE, RETRY_KEEPS_FAILING } from './limits.ts';
 import { holderOf, maintenanceText } from './maintained.ts';
+import { endpoint, memberStatus, replicaSetStatus } from './memberStatus.ts';
 import { operationsTold } from './operations/told.ts';
-import { REMOVE_BY_HAND, strangeVolume } from './planners/ownership.ts';
-import { saidOf } from './planners/planner.ts';
+import { saidOf, withoutClock } from './planners/planner.ts';
 import { workingRouter } from './planners/routers.ts';
 import { promisedTooMuch, spaceOf } from './space.ts';
-import { pendingOf } from './state.ts';
-import {
-  connectionString,
-  groupsOf,
-  isRouter,
-  isSubstitute,
-  memberHost,
-  wantedMember,
-  wantedMembers,
-} from './topology.ts';
-import type { Desired, InMaintenance, MemberState, Observed, ReplicaSetState, State } from './types.ts';
-import { newestRunOf } from './versions.ts';
+import { leftBehind, placementWarnings } from './statusWarnings.ts';
+import { connectionString, isRouter, isSubstitute, wantedMember, wantedMembers } from './topology.ts';
+import type { Desired, Observed, ReplicaSetState, State } from './types.ts';
 import { activeOverride } from './windows.ts';
 
 export interface StatusInput {
@@ -269,8 +245,15 @@ function doing(plan: Plan): string | null {
 
 const verb = (act: Extract<Decision, { kind: 'act' }>): string => act.steps[0]?.kind ?? 'working';
 
-/** `runs for 3 s` would change the status with every look. */
-export const withoutClock = (text: string): string => text.replace(/ runs for [^:]*/, ' runs');
+/** What is down because somebody works on it, when nothing else is missing; null: something else is, or nothing. */
+function onlyMaintenance({ observed, state }: StatusInput, all: readonly MemberView[]): string | null {
+  const sick = all.filter((v) => !isSubstitute(state, v.member) && !isHealthy(v, all));
+  const held = sick.flatMap((v) => {
+    const holder = holderOf(observed, v.member.name);
+    return holder === null ? [] : [`${v.member.name} ${maintenanceText(holder)}`];
+  });
+  return sick.length > 0 && held.length === sick.length ? held.join('; ') : null;
+}
 
 // ── conditions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -395,209 +378,3 @@ const exposed = (): Draft => ({
   reason: 'Private',
   message: 'reachable where the hosts are reachable',
 });
-
-// ── members ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** A volume that is growing counts as grown: what was asked of its host may be there at any moment. */
-function volumeSize(state: State, { name, volumeId, volumeBytes }: MemberState): Partial<MemberStatus> {
-  const growing = pendingOf(state, name)?.volumeBytes ?? 0;
-  const size = Math.max(growing, volumeBytes ?? 0);
-  return volumeId === null || size === 0 ? {} : { volumeBytes: size };
-}
-
-const startedAt = (process: ProcessFacts | undefined): Partial<MemberStatus> =>
-  process?.kind === 'running' ? { startedAt: new Date(process.since).toISOString() } : {};
-
-function memberStatus(
-  view: MemberView,
-  all: readonly MemberView[],
-  { desired, state, plan, observed }: StatusInput,
-): MemberStatus {
-  const { member, database, facts } = view;
-  const holder = holderOf(observed, member.name);
-  const row = configRowOf(view, all) ?? shownRow(view, all);
-  const lag = lagOf(view, all);
-  const health: MemberHealth = facts === null ? 'unknown' : isHealthy(view, all) ? 'healthy' : 'unhealthy';
-  const shown =
-    database?.state ??
-    (facts === null
-      ? null
-      : facts.process.kind !== 'running'
-        ? 'DOWN'
-        : isRouter(member)
-          ? 'ROUTER'
-          : 'STARTUP');
-  const message =
-    holder !== null && health !== 'healthy' ? maintenanceText(holder) : memberMessage(view, plan);
-  return {
-    name: member.name,
-    index: member.index,
-    role: ROLES[member.role],
-    ...(isRouter(member) ? {} : { replicaSet: member.replicaSet }),
-    ...(member.serviceId === null ? {} : { serviceId: member.serviceId }),
-    ...(member.serviceId === null && isPlaced(member, state, plan) ? { importSent: true } : {}),
-    ...(member.host === null ? {} : { hostName: member.host }),
-    ...(member.address === null ? {} : { host: member.address }),
-    ...(member.port === null ? {} : { port: member.port }),
-    ...(shown === null ? {} : { state: shown }),
-    health,
-    ...(database === null ? {} : { version: database.binaryVersion }),
-    ...startedAt(facts?.process),
-    ...(facts === null ? {} : { configVersion: facts.configVersion }),
-    ...(row ? settingsOf(row) : {}),
-    ...(row?.votes !== 1 && getsVote(member, plan) ? { voteSent: true } : {}),
-    ...(member.activated === null ? {} : { tlsMode: member.activated.tlsMode }),
-    ...volumeSize(state, member),
-    ...(newestRunOf(view) === null ? {} : { newestRun: newestRunOf(view) as string }),
-    ...(lag === null ? {} : { lagMillis: lag }),
-    stage: desired.suspend && member.serviceId === null ? 'suspended' : member.stage,
-    ...(member.replacement === undefined ? {} : { replaces: member.replacement.of }),
-    ...(message === null ? {} : { message }),
-    ...(holder === null ? {} : { maintenance: maintenanceStatus(holder) }),
-    ...(database?.initialSyncPercent == null ? {} : { progressPercent: database.initialSyncPercent }),
-    ...(facts === null && view.observed?.observedAt
-      ? { lastSeen: new Date(view.observed.observedAt).toISOString() }
-      : {}),
-  };
-}
-
-/** From the transaction of the intent on: admission must know of it before anything is there (A6.5). */
-const isPlaced = ({ name }: MemberState, state: State, plan: Plan): boolean =>
-  pendingOf(state, name)?.action === 'import' ||
-  plan.act?.steps.some((s) => (s.kind === 'import' || s.kind === 'adopt') && s.member === name) === true;
-
-/** It was given its vote, or is now, and no reading shows it: whoever asks what the set can spare must know (C5.3). */
-/** What a row of the set's configuration says; tags and delay where there are any. */
-function settingsOf({ votes, priority, hidden = false, secondaryDelaySecs = 0, tags = {} }: ConfigMember) {
-  return {
-    votes,
-    priority,
-    hidden,
-    ...(secondaryDelaySecs > 0 ? { secondaryDelaySecs } : {}),
-    ...(Object.keys(tags).length > 0 ? { tags } : {}),
-  };
-}
-
-function getsVote(member: MemberState, plan: Plan): boolean {
-  const votes = (step: Step): boolean =>
-    step.kind === 'reconfig' &&
-    step.config.members.some((row) => row.host === memberHost(member) && row.votes === 1);
-  return member.voteSent === true || (plan.act?.steps.some(votes) ?? false);
-}
-
-// ── maintenance (C6.4) ─────────────────────────────────────────────────────────────────────────────────────────────
-
-const maintenanceStatus = ({ task, owner, until }: InMaintenance): MemberStatus['maintenance'] => ({
-  task,
-  owner,
-  ...(until === null ? {} : { until: new Date(until).toISOString() }),
-});
-
-/** What is down because somebody works on it, when nothing else is missing; null: something else is, or nothing. */
-function onlyMaintenance({ observed, state }: StatusInput, all: readonly MemberView[]): string | null {
-  const sick = all.filter((v) => !isSubstitute(state, v.member) && !isHealthy(v, all));
-  const held = sick.flatMap((v) => {
-    const holder = holderOf(observed, v.member.name);
-    return holder === null ? [] : [`${v.member.name} ${maintenanceText(holder)}`];
-  });
-  return sick.length > 0 && held.length === sick.length ? held.join('; ') : null;
-}
-
-/** Without a primary: its row in the newest configuration that any member of its set shows. */
-function shownRow({ member }: MemberView, all: readonly MemberView[]): ConfigMember | undefined {
-  const configs = all
-    .filter((v) => v.member.replicaSet === member.replicaSet)
-    .flatMap((v) => v.database?.config ?? []);
-  const newest = configs.reduce<ReplSetConfig | undefined>(
-    (best, config) => (best === undefined || config.version > best.version ? config : best),
-    undefined,
-  );
-  return newest?.members.find((m) => m.host === memberHost(member));
-}
-
-function memberMessage(view: MemberView, plan: Plan): string | null {
-  const wait = plan.waits.find((w) => w.member === view.member.name);
-  if (wait) return withoutClock(wait.detail);
-  if (view.facts?.configError) return view.facts.configError;
-  if (view.facts?.process.kind === 'exited') return view.facts.process.message;
-  return view.member.replacement === undefined ? null : `replaces ${view.member.replacement.of}`;
-}
-
-/** Roles as people say them. */
-const ROLES = {
-  replicaSet: 'replica',
-  shardServer: 'shard',
-  configServer: 'config',
-  router: 'router',
-} as const;
-
-function replicaSetStatus(set: ReplicaSetState, all: readonly MemberView[]): ReplicaSetStatus {
-  const { name, stage, role, registered } = set;
-  const members = all.filter((v) => v.member.replicaSet === name);
-  const primary = primaryOf(members);
-  const q = quorumOf(members);
-  const config = primary?.database?.config ?? null;
-  return {
-    name,
-    role: ROLES[role] as Exclude<(typeof ROLES)[keyof typeof ROLES], 'router'>,
-    ...(role === 'shardServer' ? { registered } : {}),
-    stage: stage === 'ready' ? 'ready' : stage === 'users' ? 'users' : 'planned',
-    ...(primary?.database?.term == null ? {} : { term: primary.database.term }),
-    ...(config === null ? {} : { configVersion: config.version }),
-    ...(primary === null ? {} : { primary: primary.member.name }),
-    voters: q.voters,
-    healthyVoters: q.healthyVoters,
-    majority: q.needed,
-    ...(primary?.database?.featureCompatibilityVersion
-      ? { featureCompatibilityVersion: primary.database.featureCompatibilityVersion }
-      : {}),
-  };
-}
-
-function endpoint(view: MemberView): { kind: 'private'; member: string; host: string; port: number }[] {
-  const { member } = view;
-  return member.address === null || member.port === null
-    ? []
-    : [{ kind: 'private', member: member.name, host: member.address, port: member.port }];
-}
-
-/** Hosts whose loss takes more than one member of one set. */
-function sharedHosts({ state, desired }: StatusInput): string[] {
-  return groupsOf(desired).flatMap((group) => {
-    const hosts = state.members.flatMap((m) =>
-      m.replicaSet === group.name && m.host !== null ? [m.host] : [],
-    );
-    const shared = [...new Set(hosts.filter((h, i) => hosts.indexOf(h) !== i))].sort();
-    const what = desired.sharded === null ? 'this set' : group.name;
-    return shared.map((h) => `host ${h} carries more than one member of ${what}`);
-  });
-}
-
-/** A15.1: co-location and unknown failure domains are said, never silently accepted. */
-function placementWarnings(input: StatusInput): string[] {
-  const members = input.state.members.filter((m) => !isSubstitute(input.state, m));
-  const hosts = members.flatMap((m) => (m.host === null ? [] : [m.host]));
-  if (hosts.length < 2) return [];
-  if (new Set(hosts).size === 1)
-    return [`all ${hosts.length} members are on host ${hosts[0]}: losing it loses the set`];
-  const warnings = sharedHosts(input);
-  const prints = [...new Set(hosts)].map(
-    (h) => input.observed.hosts.find((o) => o.name === h)?.fingerprint ?? null,
-  );
-  if (prints.includes(null))
-    warnings.push('failure domains of some hosts are unknown: no separation is claimed');
-  else if (new Set(prints).size < prints.length) warnings.push('some hosts seem to be the same machine');
-  return warnings;
-}
-
-/** What is left of members that were replaced, where it cannot be removed now (A13.3). */
-function leftBehind({ state, observed }: StatusInput): readonly string[] {
-  return (state.retired ?? []).flatMap((m) => {
-    if (!observed.hosts.some((h) => h.name === m.host && h.connected))
-      return [
-        `${m.name} is out of the set; what is left of it on host ${m.host} is removed when that host is back, or forgotten with it: belay delete host ${m.host}`,
-      ];
-    const strange = m.serviceId === null ? strangeVolume({ state, observed }, m) : null;
-    return strange === null ? [] : [`${strange}; ${REMOVE_BY_HAND}`];
-  });
-}

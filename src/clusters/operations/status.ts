@@ -1,8 +1,7 @@
 import type { Operation } from '../../model/index.ts';
 import type { Decision, Plan } from '../decisions.ts';
 import { views } from '../interpret.ts';
-import type { Scene } from '../planners/planner.ts';
-import { withoutClock } from '../status.ts';
+import { type Scene, withoutClock } from '../planners/planner.ts';
 import type { Desired, Observed, OperationRequest, RunningOperation, State } from '../types.ts';
 import { operationProgress, operationWaitsFor } from './index.ts';
 

@@ -73,6 +73,9 @@ export function backingOff(scene: Scene, action: string, target: string): Decisi
 export const saidOf = ({ member, message }: Pick<RetryState, 'member' | 'message'>): string =>
   message.startsWith(`${member} `) ? `it${message.slice(member.length)}` : message;
 
+/** `runs for 3 s` would change the status with every look. */
+export const withoutClock = (text: string): string => text.replace(/ runs for [^:]*/, ' runs');
+
 /** Said once for good; asked again when something looks different (`refusals.ts`). */
 const refusedFor = (retry: RetryState): Decision =>
   blocked(
