@@ -4,7 +4,7 @@ import { type ApiList, type ApiObject, objectPath } from '../client.ts';
 import { type Context, placeOf, structured, targetOf } from '../context.ts';
 import { age, asText, inLine, table } from '../output.ts';
 import { lag, type MemberRow, rowsOf, type SetRow, type StatusRow, statusOf } from '../rows.ts';
-import { type HostRow, inMaintenance, type NodeRow } from './maintenance.ts';
+import { type HostRow, inMaintenance, type NodeRow } from './taskText.ts';
 
 /** Events shown with a description. */
 const EVENTS = '15';

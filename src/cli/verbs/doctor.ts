@@ -9,8 +9,9 @@ import type { ApiList } from '../client.ts';
 import { type Context, structured } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { asText } from '../output.ts';
-import { type HostRow, inMaintenance, switchedOff, tasksOf } from './maintenance.ts';
+import { switchedOff, tasksOf } from './maintenance.ts';
 import { taskFindings } from './taskFindings.ts';
+import { type HostRow, inMaintenance } from './taskText.ts';
 
 export interface Finding {
   readonly level: 'ok' | 'warning' | 'problem';

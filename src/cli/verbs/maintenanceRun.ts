@@ -8,21 +8,19 @@ import { formatDuration, formatLimit, type Millis, SECOND } from '../../base/uni
 import type { Context } from '../context.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { makePainter } from '../progress.ts';
+import { ask, taskPath, type Wanted } from './maintenance.ts';
+import { Patience } from './patience.ts';
+import { pause } from './pause.ts';
+import { checkCommand, type Place, placeOf, type Started, start } from './rollCommand.ts';
 import {
   type ActionRow,
-  ask,
   type HostRow,
   type NodeRow,
   nameOf,
   nextLook,
   type TaskRow,
-  taskPath,
-  type Wanted,
   waiting,
-} from './maintenance.ts';
-import { Patience } from './patience.ts';
-import { pause } from './pause.ts';
-import { checkCommand, type Place, placeOf, type Started, start } from './rollCommand.ts';
+} from './taskText.ts';
 
 export interface RunOptions {
   readonly command: readonly string[];
@@ -128,7 +126,7 @@ class Roll {
       this.#begin(this.#task);
       this.#show();
       if (this.#running.size > 0) await Promise.race([...this.#running, aborted(this.#stop)]);
-      else await pause(this.#context, nextLook(this.#context, this.#task), this.#stop);
+      else await pause(this.#context, nextLook(this.#task, this.#context.now()), this.#stop);
       if (this.#fault !== null) throw this.#fault;
       if (this.#stop.aborted || (this.failed.length > 0 && !this.#options.keepGoing)) return;
       await this.#again();

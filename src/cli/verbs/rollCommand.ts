@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { BelayError } from '../../base/error.ts';
 import type { Context } from '../context.ts';
-import type { ActionRow, NodeRow } from './maintenance.ts';
+import type { ActionRow, NodeRow } from './taskText.ts';
 
 /** What a command is about. */
 export interface Place {

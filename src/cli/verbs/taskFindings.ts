@@ -1,7 +1,7 @@
 /** What `belay doctor` says of maintenance tasks: whose work goes on, and what was probably forgotten. */
 import { formatDuration, HOUR, type Millis } from '../../base/units.ts';
 import type { Finding } from './doctor.ts';
-import { aboutActions, staleText, type TaskRow, waiting } from './maintenance.ts';
+import { aboutActions, staleText, type TaskRow, waiting } from './taskText.ts';
 
 /** Who has got nothing for so long may wait for something that does not come by itself. */
 const LONG_WAIT: Millis = HOUR;
