@@ -44,6 +44,7 @@ import {
 } from '../maintenance/index.ts';
 import { isDnsName } from '../model/index.ts';
 import { eventsOf, switchEvent } from './events.ts';
+import { TaskFeed } from './feed.ts';
 import { LiveFleet } from './fleet.ts';
 import { goOn, isHandingOver, waitsForHandOver } from './handOvers.ts';
 import {
@@ -55,7 +56,7 @@ import {
   type TaskPlace,
   taskKey,
 } from './ledger.ts';
-import { ADOPT_DELAY, ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
+import { ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
 import type { FleetSource } from './ports.ts';
 import {
   type HostView,
@@ -78,6 +79,7 @@ export class Authority {
   readonly #options: AuthorityOptions;
   readonly #ledger: Ledger;
   readonly #live: LiveFleet;
+  readonly #feed: TaskFeed;
   readonly #abort = new AbortController();
   readonly #listeners = new Set<() => void>();
   #desk: Desk;
@@ -86,8 +88,6 @@ export class Authority {
   /** False: what is in memory may not be what is in the store. */
   #loaded = false;
   #places = new Map<string, TaskPlace>();
-  /** Names of documents this process is deciding on itself. */
-  readonly #making = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
   #cancelTimer: (() => void) | null = null;
   #following: Promise<void> = Promise.resolve();
@@ -100,13 +100,25 @@ export class Authority {
     this.#ledger = new Ledger(options.store);
     this.#live = new LiveFleet(options.source);
     this.#desk = new Desk(new Fleet({ nodes: [] }), undefined, options.desk);
+    const { store, clock, log } = options;
+    this.#feed = new TaskFeed(
+      { store, clock, log, signal: this.#abort.signal },
+      {
+        adopt: (object) => this.adopt(object),
+        gone: (object) => this.#gone(object),
+        decided: () => this.#hear(),
+        missed: () => {
+          this.#loaded = false;
+        },
+      },
+    );
   }
 
   /** Reads what stands and follows what others do from now on. */
   async open(): Promise<void> {
     const { resourceVersion } = await this.#options.store.list({ kind: TASK_KIND, limit: 1 });
     await this.#transact(() => undefined);
-    this.#following = this.#follow(resourceVersion);
+    this.#following = this.#feed.follow(resourceVersion);
     this.#stopSource = this.#options.source.onChange(() => this.#lookSoon());
   }
 
@@ -136,7 +148,7 @@ export class Authority {
         return createTask(desk, spec, now, options);
       });
     const name = isDnsName(uid) ? uid : `task-${crypto.randomUUID()}`;
-    this.#making.add(name);
+    const release = this.#feed.claim(name);
     let place: TaskPlace | null = null;
     try {
       return await this.#transact(async (desk, now) => {
@@ -162,7 +174,7 @@ export class Authority {
         return taken ? { ...reply, issues: [`Maintenance task already exists: ${uid}`] } : reply;
       });
     } finally {
-      this.#making.delete(name);
+      release();
     }
   }
 
@@ -437,10 +449,7 @@ export class Authority {
       this.#places = new Map(loaded.places);
       this.#desk.replaceBook(loaded.book);
       this.#loaded = true;
-      // Its maker may be about to decide on it; and right after a start the fleet is not known yet.
-      const { clock: timer } = this.#options;
-      for (const object of loaded.undecided)
-        timer.at(timer.now() + ADOPT_DELAY, () => this.#adoptLater(object));
+      this.#feed.found(loaded.undecided);
       for (const key of loaded.ended) this.#clear(key);
     }
     this.#live.refresh(clock.now());
@@ -537,35 +546,6 @@ export class Authority {
     );
   }
 
-  /** Documents that come by another way than `create` are decided on; such that go take their locks with them. */
-  async #follow(since: string): Promise<void> {
-    const { signal } = this.#abort;
-    let from: string | undefined = since;
-    while (!signal.aborted) {
-      try {
-        for await (const { type, object } of this.#options.store.watch({
-          kinds: [TASK_KIND],
-          ...(from === undefined ? {} : { since: from }),
-          signal,
-        })) {
-          from = object.metadata.resourceVersion;
-          if (type === 'DELETED') await this.#gone(object);
-          else if (object.status === null) this.#adoptLater(object);
-          else await this.#hear();
-        }
-      } catch (failure) {
-        if (signal.aborted) return;
-        this.#options.log.warn('the feed of maintenance tasks broke', { failure: String(failure) });
-        from = undefined;
-        this.#loaded = false;
-        await new Promise<void>((resolve) => {
-          this.#options.clock.at(this.#options.clock.now() + SWEEP_RETRY, resolve);
-          signal.addEventListener('abort', () => resolve(), { once: true });
-        });
-      }
-    }
-  }
-
   /** Another control plane may have decided something that matters to those who listen here. */
   async #hear(): Promise<void> {
     const current = this.#loaded && (await this.#ledger.isCurrent().catch(() => true));
@@ -581,17 +561,6 @@ export class Authority {
       this.#loaded = false;
       this.#options.log.warn('a dropped task could not be forgotten yet', { failure: String(failure) });
     });
-  }
-
-  #adoptLater(object: StoredObject): void {
-    const { name } = object.metadata;
-    if (this.#making.has(name) || this.#abort.signal.aborted) return;
-    this.#making.add(name);
-    this.adopt(object)
-      .catch((failure) =>
-        this.#options.log.warn('a task could not be decided on', { name, failure: String(failure) }),
-      )
-      .finally(() => this.#making.delete(name));
   }
 
   /**
