@@ -19,9 +19,7 @@ import {
   Desk,
   type DeskOptions,
   dropTask,
-  ENGINE_OWNER,
   type Entry,
-  entryName,
   extendActions,
   Fleet,
   getTask,
@@ -58,6 +56,7 @@ import {
 } from './ledger.ts';
 import { ATTEMPTS, SWEEP_RETRY, WISH_PATIENCE, WISH_REFRESH } from './limits.ts';
 import type { FleetSource } from './ports.ts';
+import { hostHolders, nodeHolder } from './taskHolders.ts';
 import {
   type HostView,
   hostViews,
@@ -370,36 +369,19 @@ export class Authority {
 
   /** Which person's task holds a node, by key; null: none. From memory: as this process last knew it. */
   holderOf(key: string): Holder | null {
-    const n = this.#desk.fleet.node(key);
-    if (n === undefined) return null;
-    const now = this.#options.clock.now();
-    for (const ref of this.#desk.fleet.refs({ kind: 'node', index: n })) {
-      if (ref.kind !== 'held' || ref.permission.owner === ENGINE_OWNER) continue;
-      const { deadline, owner } = ref.permission;
-      if (deadline === null || deadline > now) return { task: ref.task, owner, until: deadline };
-    }
-    return null;
+    return nodeHolder(this.#desk, key, this.#options.clock.now());
   }
 
   /** Which person's task holds a host as a whole; null: none. From memory: as this process last knew it. */
   hostHolderOf(host: string): Holder | null {
-    for (const [held, holder] of this.#hostHolds()) if (held === host) return holder;
+    for (const [held, holder] of hostHolders(this.#desk, this.#options.clock.now()))
+      if (held === host) return holder;
     return null;
   }
 
   /** Hosts that people's tasks hold as a whole. From memory, too. */
   heldHosts(): ReadonlyMap<string, Holder> {
-    return new Map(this.#hostHolds());
-  }
-
-  *#hostHolds(): Iterable<readonly [string, Holder]> {
-    const now = this.#options.clock.now();
-    for (const entry of this.#desk.entries()) {
-      if (isHold(entry)) continue;
-      for (const { action, deadline, owner } of entry.held)
-        if (action.scope.kind === 'host' && (deadline ?? now + 1) > now)
-          yield [action.scope.host, { task: entryName(entry), owner, until: deadline }];
-    }
+    return new Map(hostHolders(this.#desk, this.#options.clock.now()));
   }
 
   /** The part of the fleet with this name, `topology/NAME` or a database's `mongodb/NAMESPACE/NAME`. */
