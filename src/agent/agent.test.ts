@@ -41,7 +41,8 @@ const user = () => systemUsers().users[0]!;
 
 test('A4.2 a published snapshot starts the member, which is seen running, reachable and not initiated', async () => {
   expect(bench.agents.host('host-a')?.facts.executables).toMatchObject({ mongod: ['8.0.32-14'] });
-  expect(member.facts()).toMatchObject({ configVersion: 0, process: { kind: 'absent' }, database: null });
+  const nothing = { configVersion: 0, process: { kind: 'absent' }, database: null };
+  await until(() => expect(member.facts()).toMatchObject(nothing));
   expect(member.facts()?.newestRun).toBeNull();
   await member.publish({});
   await until(() =>

@@ -289,6 +289,32 @@ test('S6 a refused member is not started and says why', async () => {
   expect(await exited(supervisor)).toMatchObject(said);
 });
 
+test('S10 a process that is found running when it is to be started is taken over, and that is told', async () => {
+  const server = box.script('mongod', LIVES);
+  const first = supervise();
+  first.setGoal(run(server), true);
+  const path = servicePaths(box.path).config;
+  await until(() => expect(findByConfig(new Set([path])).size).toBe(1));
+  const { pid } = first;
+  first.close();
+  let told = 0;
+  heard = () => told++;
+  const second = supervise();
+  second.setGoal(run(server), true);
+  await until(() => expect(second.pid).toBe(pid));
+  expect(told).toBe(1);
+});
+
+test('STO-04 a process that answers is running with its snapshot, also when no note of it can be taken', async () => {
+  const { run: note } = servicePaths(box.path);
+  const server = box.script('mongod', `rm -f ${note}; mkdir ${note}; : > ${box.path}/ready; ${LIVES}`);
+  const supervisor = supervise();
+  supervisor.setGoal(run(server), true);
+  await until(() => expect(existsSync(join(box.path, 'ready'))).toBe(true));
+  supervisor.confirm();
+  expect([supervisor.facts.kind, supervisor.configVersion]).toEqual(['running', 1]);
+});
+
 test('S8 the last words of a process are reported without the secrets in them', async () => {
   const server = box.script('mongod', 'echo "cannot use canary-3 as a key" >&2; exit 1');
   const supervisor = supervise({ redact: (text) => text.replaceAll('canary-3', '***') });

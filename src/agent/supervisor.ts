@@ -197,6 +197,16 @@ export class Supervisor {
     writeJson(this.#options.paths.run, record, PUBLIC, 'nothing');
   }
 
+  /** A process that runs is not given up because a full disk takes no note of it: an agent that comes later finds it all the same. */
+  #noteRunning(record: RunRecord): void {
+    try {
+      this.#note(record);
+    } catch (failure) {
+      const { message } = asBelayError(failure);
+      this.#options.log.warn('not noted', { service: this.#options.serviceId, pid: record.pid, message });
+    }
+  }
+
   /** Without a record it is not known what a process runs with: empty inputs fit no goal. */
   #recordOf(record: RunRecord | null): RunRecord {
     const since = this.#options.clock.now();
@@ -231,7 +241,7 @@ export class Supervisor {
     this.#configError = null;
     if (!run.confirmed) {
       this.#run = { ...run, confirmed: true };
-      this.#note(this.#run);
+      this.#noteRunning(this.#run);
     }
     this.#takenOver = run.configVersion;
     this.#options.changed();
@@ -298,7 +308,7 @@ export class Supervisor {
     if (run.inputs === inputs && !hasCertificates(run, plan)) return;
     if (run.configVersion === configVersion && run.inputs === inputs) return;
     this.#run = { ...run, configVersion, inputs, certificates };
-    this.#note(this.#run);
+    this.#noteRunning(this.#run);
     if (this.#answering) this.#takenOver = plan.configVersion;
     this.#options.changed();
   }
@@ -308,7 +318,7 @@ export class Supervisor {
     const goal = this.#goal;
     if (!this.#run || goal.kind !== 'run') return;
     this.#run = { ...this.#run, certificates: goal.plan.certificates };
-    this.#note(this.#run);
+    this.#noteRunning(this.#run);
     this.#keep(this.#run, goal.plan);
   }
 
@@ -343,6 +353,7 @@ export class Supervisor {
     if (stray) {
       this.#take({ ...this.#recordOf(readJson(paths.run) as RunRecord | null), ...stray });
       this.#again = true;
+      this.#options.changed();
       return;
     }
     const executable = await plan.prepare();
@@ -366,7 +377,7 @@ export class Supervisor {
     this.#answering = false;
     this.#run = { ...intent, pid: child.pid, ...identify(child.pid) };
     this.#watch(child);
-    this.#note(this.#run);
+    this.#noteRunning(this.#run);
     log.info('started', { service: serviceId, pid: child.pid, configVersion: plan.configVersion });
     this.#options.changed();
   }
