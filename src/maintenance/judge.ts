@@ -174,9 +174,26 @@ export class Judge {
 
   /** Refused for now, it could not be had with all else well either: then that is what is to be said of it. Null: it could. */
   #inVain(request: Case, ask: Ask, { reason }: Refusal, now: Millis): Refusal | null {
-    if (reason === 'PrimaryStepsDown' || isFinal(reason)) return null;
+    if (reason === 'PrimaryStepsDown' || isFinal(reason) || !this.#mayBeVain(ask.action)) return null;
     const refusal = this.#idealVerdict(request, [ask], now)?.refusal ?? null;
     return refusal !== null && isFinal(refusal.reason) ? refusal : null;
+  }
+
+  /** What it takes may be too much by itself: several components at once, or a disk without parity. Costs what is touched. */
+  #mayBeVain(action: Action): boolean {
+    const { vdiskGroup, groupShared, erasures } = this.#fleet;
+    const target = resolve(this.#fleet, action);
+    if (target.kind === 'disks') return target.disks.length + target.vdisks.length > 1;
+    if (target.kind !== 'nodes') return false;
+    const isTooMuch = (n: number): boolean => {
+      const [from, to] = this.#fleet.vdisksOf(n);
+      for (let v = from; v < to; v++) {
+        const g = vdiskGroup[v] as number;
+        if (groupShared[g] === 1 || erasures[g] === 'none') return true;
+      }
+      return false;
+    };
+    return target.nodes.length > 1 || target.nodes.some(isTooMuch);
   }
 
   /** As things would be with all else well; null: the original does not ask that. */

@@ -183,6 +183,16 @@ test('C2.4 smart: strong first, weak for a request that holds nothing of the gro
   expect(desk.check(asked.entry?.id ?? '', 1).granted).toEqual([]);
 });
 
+test('C1.2 what has no parity is refused for that for good, though a limit that is reached is looked at before', () => {
+  const one = group('none', 2, [1]);
+  expect(take({ ...one, limits: [limit('cluster', 2, { nodesLimit: 1 })] }, [0], 'strong')).toEqual([
+    'NoParity',
+  ]);
+  const pair = group('block-4-2', 8, [7]);
+  const full = { ...pair, limits: [limit('cluster', 8, { nodesLimit: 1 })] };
+  expect(take(full, [0], 'strong')).toEqual(['DisabledNodesLimitReached']);
+});
+
 test('C2.4 C5.2 smart takes a host with several disks of a group as weak would, and a second host for another request only as far as that goes', () => {
   const nodes = [0, 1, 2].map((n) => ({ ...node(n), disks: [0, 1, 2].map((id) => ({ id, ok: true })) }));
   const vdisks = nodes.flatMap((n, realm) =>
