@@ -1,13 +1,11 @@
 /** What `belay doctor` says of maintenance tasks. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type CliRig, makeCli } from './testing/rig.ts';
-import { TOPOLOGY } from './testing/topology.ts';
+import type { CliRig } from './testing/rig.ts';
+import { makeTopologyCli } from './testing/topology.ts';
 
 let cli: CliRig;
 beforeEach(async () => {
-  cli = await makeCli();
-  await cli.belay(['apply', '-f', cli.file('ydb.yaml', TOPOLOGY)]);
-  await cli.api.clock.advance(1);
+  cli = await makeTopologyCli();
 });
 afterEach(() => cli.close());
 

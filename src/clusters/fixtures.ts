@@ -1,6 +1,8 @@
 /** Small worlds for the tests of this room. */
+
 import { DAY } from '../base/units.ts';
 import type { DatabaseFacts, MemberFacts, MemberStateName, OwnerMarker, ServiceFacts } from './facts.ts';
+import { UNINITIATED } from './previewRouters.ts';
 import { configFingerprint, goalOf } from './snapshotInputs.ts';
 import { initialState } from './state.ts';
 import { initialConfig, memberHost } from './topology.ts';
@@ -124,23 +126,7 @@ export function running(want: Desired): State {
   };
 }
 
-const blank: Extract<DatabaseFacts, { kind: 'reachable' }> = {
-  kind: 'reachable',
-  binaryVersion: '8.0.32-14',
-  featureCompatibilityVersion: '8.0',
-  initiated: false,
-  setName: null,
-  replicaSetId: null,
-  state: 'STARTUP',
-  term: null,
-  writablePrimary: false,
-  primary: null,
-  peers: [],
-  config: null,
-  initialSyncPercent: null,
-  authenticated: null,
-  usersExist: false,
-};
+const blank = { ...UNINITIATED, binaryVersion: '8.0.32-14', featureCompatibilityVersion: '8.0' };
 
 export const facts = (
   member: MemberState,
