@@ -83,10 +83,9 @@ export function goalOf(
     underWay && together && !stuck && current[0] !== undefined
       ? current[0]
       : nextTlsMode(current, desired.tlsMode);
-  const hash = configFingerprint({ ...desired, tlsMode });
   return {
     tlsMode,
-    hash,
+    hash: hashOf(desired, 'replicaSet', tlsMode),
     ...(desired.sharded === null ? {} : { roles: roleHashes(state, desired, tlsMode) }),
   };
 }
@@ -97,16 +96,26 @@ function roleHashes(
   desired: Desired,
   tlsMode: TlsMode,
 ): NonNullable<Goal['roles']> {
-  const of = (role: MemberRole): string => {
-    const { mongodConfig, memoryBytes, cpus } = componentOf(desired, role) ?? desired;
-    return configFingerprint({ ...desired, tlsMode, mongodConfig, memoryBytes, cpus });
-  };
   return {
-    configServer: of('configServer'),
-    shardServer: of('shardServer'),
-    router: `${of('router')} ${configServerList(state) ?? ''}`,
+    configServer: hashOf(desired, 'configServer', tlsMode),
+    shardServer: hashOf(desired, 'shardServer', tlsMode),
+    router: `${hashOf(desired, 'router', tlsMode)} ${configServerList(state) ?? ''}`,
   };
 }
+
+/** A role's fingerprint. Every pass asks for it, and a spec read once never changes: it is worked out once. */
+function hashOf(desired: Desired, role: MemberRole, tlsMode: TlsMode): string {
+  const known = hashes.get(desired) ?? new Map<string, string>();
+  hashes.set(desired, known);
+  const key = `${role} ${tlsMode}`;
+  const there = known.get(key);
+  if (there !== undefined) return there;
+  const { mongodConfig, memoryBytes, cpus } = componentOf(desired, role) ?? desired;
+  const hash = configFingerprint({ ...desired, tlsMode, mongodConfig, memoryBytes, cpus });
+  known.set(key, hash);
+  return hash;
+}
+const hashes = new WeakMap<Desired, Map<string, string>>();
 
 /** What a member of this role is to run by the goal. */
 export const goalHash = (goal: Goal, role: MemberRole): string =>

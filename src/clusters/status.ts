@@ -46,7 +46,10 @@ export function status(input: StatusInput): MongoDBStatus {
   const phase = phaseOf(input, all);
   const primary = desired.sharded === null ? primaryOf(all) : null;
   const own = all.filter((v) => !isStray(v, state));
-  const uri = connectionString({ ...state, members: own.map((v) => v.member) }, desired);
+  const uri = connectionString(
+    own.length === all.length ? state : { ...state, members: own.map((v) => v.member) },
+    desired,
+  );
   const versions = new Set(all.map((v) => v.database?.binaryVersion ?? null));
   const version = versions.size === 1 ? [...versions][0] : null;
   const fcvs = new Set(

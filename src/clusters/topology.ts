@@ -182,8 +182,20 @@ export function initialConfig(state: State, desired: Desired, set = desired.name
   return { _id: set, version: 1, ...role, members };
 }
 
-/** The connection string without a user; null until every member has its place. */
+/**
+ * The connection string without a user; null until every member has its place. Every pass asks for it, once for each user,
+ * so that the latest answer about a record is kept.
+ */
 export function connectionString(state: State, desired: Desired): string | null {
+  const known = strings.get(state);
+  if (known?.desired === desired) return known.text;
+  const text = stringFor(state, desired);
+  strings.set(state, { desired, text });
+  return text;
+}
+const strings = new WeakMap<State, { readonly desired: Desired; readonly text: string | null }>();
+
+function stringFor(state: State, desired: Desired): string | null {
   // A new member counts for clients once the set knows it; while a set comes back, all its members are known already.
   // Clients of a sharded cluster speak to its routers only.
   const known = stayingMembers(state).filter((m) => desired.sharded === null || isRouter(m));

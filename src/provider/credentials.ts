@@ -4,6 +4,7 @@
  */
 import { createHmac, randomBytes, timingSafeEqual, X509Certificate } from 'node:crypto';
 import { BelayError } from '../base/error.ts';
+import { remembered } from '../base/memo.ts';
 import type { Secret } from '../base/secret.ts';
 import { DAY, type Millis } from '../base/units.ts';
 import {
@@ -32,6 +33,7 @@ import { type SystemUsername, USER_ADMIN } from './users.ts';
 /** Bytes of the keyfile before base64: 1008 characters, the server takes 6 to 1024. */
 const KEYFILE_BYTES = 756;
 const PASSWORD_BYTES = 24;
+const PROOFS_KEPT = 10_000;
 /** Members' certificates live this long; they are renewed a month before (A9.4). */
 const CERTIFICATE_LIFE: Millis = 365 * DAY;
 
@@ -54,6 +56,8 @@ export class Credentials {
   readonly #ca: CertificateAuthority;
   /** Markers whose proof was right, with the cluster they were looked at for: every look would ask again. */
   readonly #genuine = new WeakMap<OwnerMarker, string>();
+  /** Proofs by what they prove. A cluster's owner key is made once and never another one (CRD-08). */
+  readonly #proofs = new Map<string, string>();
 
   constructor(secrets: Secrets, ca: CertificateAuthority) {
     this.#secrets = secrets;
@@ -211,7 +215,7 @@ export class Credentials {
   /** A4.3: what a service of ours carries. */
   async marker(installation: string, uid: string, member: string, hostname: string): Promise<OwnerMarker> {
     const key = await this.#existing(ownerKeySecret(uid));
-    const proof = proofOf(key.reveal(), installation, uid, member, hostname);
+    const proof = this.#proof(key, installation, uid, member, hostname);
     return { installation, clusterUid: uid, member, hostname, proof };
   }
 
@@ -221,11 +225,21 @@ export class Credentials {
     const key = await this.#secrets.get(ownerKeySecret(uid));
     if (key === null) return false;
     const { installation, member, hostname } = marker;
-    const wanted = Buffer.from(proofOf(key.reveal(), installation, uid, member, hostname));
+    const wanted = Buffer.from(this.#proof(key, installation, uid, member, hostname));
     const given = Buffer.from(marker.proof);
     const genuine = wanted.length === given.length && timingSafeEqual(wanted, given);
     if (genuine) this.#genuine.set(marker, uid);
     return genuine;
+  }
+
+  #proof(key: Secret<string>, ...parts: readonly string[]): string {
+    const text = parts.join('\n');
+    const known = this.#proofs.get(text);
+    if (known !== undefined) return known;
+    const made = createHmac('sha256', Buffer.from(key.reveal(), 'base64')).update(text).digest('base64url');
+    if (this.#proofs.size >= PROOFS_KEPT) this.#proofs.clear();
+    this.#proofs.set(text, made);
+    return made;
   }
 
   /** Names of everything of one cluster that is sealed. */
@@ -233,9 +247,6 @@ export class Credentials {
     return clusterSecrets(uid);
   }
 }
-
-const proofOf = (key: string, ...parts: readonly string[]): string =>
-  createHmac('sha256', Buffer.from(key, 'base64')).update(parts.join('\n')).digest('base64url');
 
 /** Every name a member is reached by: its service, its address, this machine, and what the spec adds. */
 export function certificateNames(desired: Desired, member: MemberState): readonly string[] {
@@ -257,7 +268,7 @@ const covers = (certificate: X509Certificate, name: string): boolean =>
     ? certificate.checkIP(name) !== undefined
     : certificate.checkHost(name, { wildcards: false, subject: 'never' }) !== undefined;
 
-/** A certificate with its key as it is sealed, and what it says, parsed once. */
+/** A certificate with its key as it is sealed, and what it says. */
 interface Stored {
   readonly pem: Secret<string>;
   /** The certificate alone. */
@@ -267,8 +278,11 @@ interface Stored {
 
 function read(pem: Secret<string>): Stored {
   const part = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/.exec(pem.reveal())?.[0] ?? '';
-  return { pem, part, certificate: new X509Certificate(part) };
+  return { pem, part, certificate: parsed(part) };
 }
+
+/** Equal certificates are parsed once: every snapshot of a member asks for what it has. */
+const parsed = remembered(1000, (part) => new X509Certificate(part));
 
 /** SHA-256 over the certificate, hex without colons: what agents report too. */
 const printOf = ({ certificate }: Stored): string =>

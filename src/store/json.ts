@@ -21,8 +21,8 @@ function plain(value: unknown, size: { atMost: number }): unknown {
   if ('toJSON' in value && typeof value.toJSON === 'function') return plain(value.toJSON(), size);
   if (Array.isArray(value)) return Object.freeze(Array.from(value, (item) => plain(item, size) ?? null));
   const copy: Record<string, unknown> = {};
-  for (const [key, item] of Object.entries(value)) {
-    const part = plain(item, size);
+  for (const key of Object.keys(value)) {
+    const part = plain((value as Readonly<Record<string, unknown>>)[key], size);
     if (part === undefined) continue;
     size.atMost += key.length * BYTES_OF_UNIT;
     if (key === '__proto__') Object.defineProperty(copy, key, { value: part, enumerable: true });

@@ -11,6 +11,7 @@ import type {
 } from '../clusters/index.ts';
 import type { ReplicaSetConfig } from '../simulator/member/config.ts';
 import type { OpTime } from '../simulator/member/optime.ts';
+import { peerOf } from '../simulator/member/turn.ts';
 import { STATES } from '../simulator/member/types.ts';
 import type { Mongod } from './mongod.ts';
 
@@ -61,7 +62,7 @@ function stateFact(mongod: Mongod, mayRead: boolean): MemberStateName | null {
 
 function primaryHost({ machine, host }: Mongod): string | null {
   if (machine.leader !== null) return host;
-  return machine.peers[machine.primaryId]?.host ?? null;
+  return peerOf(machine, machine.primaryId)?.host ?? null;
 }
 
 function peers(mongod: Mongod, config: ReplicaSetConfig, lags: Lags, now: Millis): readonly PeerFacts[] {
@@ -69,7 +70,7 @@ function peers(mongod: Mongod, config: ReplicaSetConfig, lags: Lags, now: Millis
   const rows = config.members.map((member, index) => {
     if (index === machine.self)
       return { member, state: mongod.state as MemberStateName, healthy: true, op: machine.applied.op };
-    const peer = machine.peers[member.id];
+    const peer = peerOf(machine, member.id);
     const healthy = peer?.up === true;
     const state = healthy ? stateName(peer.state) : peer?.up === false ? 'DOWN' : 'UNKNOWN';
     return { member, state, healthy, op: peer?.position.op ?? null };

@@ -1,5 +1,6 @@
 /** Keeps one database process of a host as its snapshot says, by the rules of the agent's own supervisor. */
 import { X509Certificate } from 'node:crypto';
+import { remembered } from '../base/memo.ts';
 import { type Millis, SECOND } from '../base/units.ts';
 import type { MemberFacts, MemberSnapshot, ProcessFacts } from '../clusters/index.ts';
 import type { Machine, Run, ServiceRecord } from './machine.ts';
@@ -277,20 +278,17 @@ export class Supervisor {
   }
 }
 
-/** Parsing costs; equal certificates are read once. */
-const CERTIFICATES = new Map<string, NonNullable<MemberFacts['certificate']>>();
-
-function certificateOf(snapshot: MemberSnapshot): MemberFacts['certificate'] {
-  const pem = snapshot.certificatePem.reveal();
-  const known = CERTIFICATES.get(pem);
-  if (known !== undefined) return known;
-  const { validTo, fingerprint256 } = new X509Certificate(pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')));
-  const fingerprint = `sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`;
-  const facts = { notAfter: Date.parse(validTo), fingerprint };
-  if (CERTIFICATES.size > 1000) CERTIFICATES.clear();
-  CERTIFICATES.set(pem, facts);
-  return facts;
+function certificateOf({ certificatePem }: MemberSnapshot): MemberFacts['certificate'] {
+  const pem = certificatePem.reveal();
+  return certificateFacts(pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')));
 }
+
+/** Parsing costs; equal certificates are read once. */
+const certificateFacts = remembered(1000, (part): NonNullable<MemberFacts['certificate']> => {
+  const { validTo, fingerprint256 } = new X509Certificate(part);
+  const fingerprint = `sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`;
+  return { notAfter: Date.parse(validTo), fingerprint };
+});
 
 const sameRun = (run: Run, { snapshot, record }: Extract<Goal, { kind: 'run' }>): boolean =>
   run.inputs === inputsOf(snapshot, record) &&

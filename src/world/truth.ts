@@ -41,14 +41,24 @@ export const partOf = ({ clusterUid, member }: OwnerMarker): Part => `${clusterU
 export const mongodOf = (run: Run | null | undefined): Mongod | null =>
   run?.process.kind === 'mongod' ? run.process : null;
 
-/** All members that exist anywhere for a part of a cluster. */
-export function membersOf(world: World, part: Part): readonly TrueMember[] {
-  const known = world.looked?.get(part);
-  if (known !== undefined) return known;
-  const found = foundNow(world, part);
-  world.looked?.set(part, found);
+/** What was found at one moment, in which nothing changes: many ask the same. */
+export class Looked {
+  readonly members = new Map<Part, readonly TrueMember[]>();
+  readonly quorums = new Map<Part, TrueQuorum | null>();
+  readonly objects = new Map<string, readonly StoredObject[]>();
+}
+
+function once<Found>(known: Map<string, Found> | undefined, of: string, find: () => Found): Found {
+  const there = known?.get(of);
+  if (there !== undefined) return there;
+  const found = find();
+  known?.set(of, found);
   return found;
 }
+
+/** All members that exist anywhere for a part of a cluster. */
+export const membersOf = (world: World, part: Part): readonly TrueMember[] =>
+  once(world.looked?.members, part, () => foundNow(world, part));
 
 function foundNow(world: World, part: Part): readonly TrueMember[] {
   const found: TrueMember[] = [];
@@ -158,7 +168,10 @@ export interface TrueQuorum {
 }
 
 /** Voters of the newest configuration, and who of them is healthy. Null: no set was initiated. */
-export function quorumOf(world: World, set: Part): TrueQuorum | null {
+export const quorumOf = (world: World, set: Part): TrueQuorum | null =>
+  once(world.looked?.quorums, set, () => quorumNow(world, set));
+
+function quorumNow(world: World, set: Part): TrueQuorum | null {
   const config = configOf(world, set);
   if (config === null) return null;
   const primary = primaryOf(world, set);
@@ -171,7 +184,9 @@ export function quorumOf(world: World, set: Part): TrueQuorum | null {
 
 /** All objects of a kind as they are in the store now. */
 export const objectsOf = (world: World, kind: string): readonly StoredObject[] =>
-  [...world.installation.disk.objects.values()].filter((object) => object.kind === kind);
+  once(world.looked?.objects, kind, () =>
+    [...world.installation.disk.objects.values()].filter((object) => object.kind === kind),
+  );
 
 export const clusterNamed = (world: World, name: string): StoredObject | null =>
   objectsOf(world, 'MongoDB').find((object) => object.metadata.name === name) ?? null;

@@ -17,7 +17,7 @@ import type { Mutation } from './mutation.ts';
 import { Narrator } from './narrator.ts';
 import type { Router } from './router.ts';
 import { Timeline } from './timeline.ts';
-import type { Part, TrueMember } from './truth.ts';
+import { Looked } from './truth.ts';
 import type { Weather } from './weather.ts';
 
 /** Those who watch the true world: each may look at what it needs. */
@@ -75,8 +75,8 @@ export class World {
   readonly balancers = new Map<string, Balancer>();
   /** The cluster whose members answer nothing (L4). */
   hanging: string | null = null;
-  /** Members of parts as they were found in this second's look, in which nothing changes; null: none is under way. */
-  looked: Map<Part, readonly TrueMember[]> | null = null;
+  /** What was found in this second's look; null: none is under way. */
+  looked: Looked | null = null;
   #sets = 0;
 
   constructor(options: WorldOptions) {
@@ -127,7 +127,7 @@ export class World {
 
   #eachSecond(): void {
     this.timeline.after(1000, () => {
-      this.looked = new Map();
+      this.looked = new Looked();
       for (const watcher of this.#watchers.second) watcher.second?.();
       this.looked = null;
       this.#eachSecond();

@@ -10,7 +10,7 @@ import {
   emit,
   nextToken,
   note,
-  peersOf,
+  peerOf,
   refusal,
   refuse,
   selfConfig,
@@ -135,7 +135,7 @@ function win(turn: Turn): void {
   const { reason, term, askers } = s.election!;
   const config = s.config!;
   note(turn, 'I', 'ELECTION', 21450, 'Election succeeded, assuming primary role', { term });
-  const priorPrimary = peersOf(s).find((peer) => peer.state === STATES.PRIMARY);
+  const priorPrimary = s.peers.find((peer) => peer.state === STATES.PRIMARY);
   s.candidateMetrics = {
     reason,
     at: now,
@@ -168,7 +168,7 @@ function win(turn: Turn): void {
     noopAsked: false,
     steppingDown: null,
   };
-  for (const peer of peersOf(s)) s.peers = { ...s.peers, [peer.id]: { ...peer, lastSeenAt: now } };
+  s.peers = s.peers.map((peer) => ({ ...peer, lastSeenAt: now }));
   for (const id of askers) answer(turn, id);
   restartHeartbeats(turn);
   showState(turn);
@@ -185,7 +185,7 @@ export function onVote(turn: Turn, token: number, reply: PeerReply): boolean {
     term: turn.s.term,
     dryRun: election.dryRun,
     vote: granted ? 'yes' : 'no',
-    from: turn.s.peers[from]?.host ?? '',
+    from: peerOf(turn.s, from)?.host ?? '',
     ...(reply.kind === 'failed' ? { message: reply.message } : {}),
   });
   turn.s.election = {
@@ -234,8 +234,8 @@ function healthyPrimaryReason(turn: Turn, request: VoteRequest): string | null {
   const primary = config.members.find(
     (member) =>
       member.id !== candidate.id &&
-      s.peers[member.id]?.up === true &&
-      s.peers[member.id]?.state === STATES.PRIMARY &&
+      peerOf(s, member.id)?.up === true &&
+      peerOf(s, member.id)?.state === STATES.PRIMARY &&
       priorityOf(member) >= priorityOf(candidate),
   );
   return primary ? `can see a healthy primary (${primary.host}) of equal or greater priority` : null;
@@ -320,7 +320,7 @@ function initiatorMayStand(turn: Turn): boolean {
   const { s } = turn;
   const config = s.config!;
   const ready = config.members.filter((member) => {
-    const peer = s.peers[member.id];
+    const peer = peerOf(s, member.id);
     if (!isVoter(member)) return false;
     return member.id === selfId(s) || (peer?.up === true && peer.configVersion >= config.version);
   });
@@ -332,7 +332,7 @@ function takeovers(turn: Turn): void {
   const config = s.config!;
   const self = selfConfig(s)!;
   const primary = config.members.find((member) => member.id === s.primaryId);
-  const peer = primary ? s.peers[primary.id] : undefined;
+  const peer = primary ? peerOf(s, primary.id) : undefined;
   if (!primary || peer?.state !== STATES.PRIMARY || stateOf(s) !== 'SECONDARY') return;
   if (s.priorityTakeoverAt !== null && now >= s.priorityTakeoverAt) {
     s.priorityTakeoverAt = null;
@@ -363,7 +363,7 @@ function schedulePriorityTakeover(turn: Turn, primaryPriority: number): void {
 /** The primary has not written in its term and lacks something this member has. */
 function isFresher(turn: Turn): boolean {
   const { s } = turn;
-  const theirs = s.peers[s.primaryId]?.position.op ?? null;
+  const theirs = peerOf(s, s.primaryId)?.position.op ?? null;
   const mine = s.applied.op;
   return mine !== null && theirs !== null && !reached(theirs, mine) && mine.t < s.term;
 }

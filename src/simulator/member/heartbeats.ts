@@ -12,7 +12,7 @@ import {
   heartbeatTimeout,
   nextToken,
   note,
-  peersOf,
+  peerOf,
   selfConfig,
   selfHost,
   selfId,
@@ -100,7 +100,7 @@ export function onHeartbeat(turn: Turn, id: number, request: HeartbeatRequest) {
   const refused = refuseHeartbeat(s, request);
   if (refused !== null) return emit(turn, { kind: 'answerPeer', id, reply: refused });
   if (s.config !== null) adoptTerm(turn, request.term);
-  const sender = s.peers[request.fromId];
+  const sender = peerOf(s, request.fromId);
   if (sender && sender.host === request.from) {
     setPeer(turn, sender.id, {
       lastRequestAt: turn.now,
@@ -152,7 +152,7 @@ function sendHeartbeat(turn: Turn, to: string, token: number): void {
 /** Sends what is due and gives up on what was never answered. */
 export function beat(turn: Turn): void {
   if (turn.s.config === null || turn.s.self < 0) return;
-  for (const peer of peersOf(turn.s)) {
+  for (const peer of turn.s.peers) {
     const { beat } = peer;
     if (beat.token !== null && turn.now - beat.sentAt >= heartbeatTimeout(turn.s)) {
       onSilence(turn, peer, "Couldn't get a connection within the time limit", true);
@@ -220,7 +220,7 @@ const resting = (turn: Turn, peer: Peer): Peer['beat'] => ({
 /** The answer to a heartbeat of ours, or the news that there is none. Unknown tokens are late or from strangers. */
 export function onHeartbeatReply(turn: Turn, token: number, reply: PeerReply) {
   const { s, now } = turn;
-  const peer = peersOf(s).find((candidate) => candidate.beat.token === token);
+  const peer = s.peers.find((candidate) => candidate.beat.token === token);
   if (!peer) {
     if (reply.kind === 'heartbeat' && reply.config && reply.setName === s.setName) {
       considerConfig(turn, reply.config);

@@ -2,7 +2,7 @@ import { compareConfigs, isElectable, NO_TERM, NO_VERSION, type ReplicaSetConfig
 import { NOWHERE } from './optime.ts';
 import { newPeer, restartHeartbeats } from './peers.ts';
 import { abandonElection, leaveLeadership, resetElectionTimer } from './terms.ts';
-import { emit, nextToken, note, selfConfig, setFollower, showState, type Turn } from './turn.ts';
+import { emit, nextToken, note, peerOf, selfConfig, setFollower, showState, type Turn } from './turn.ts';
 import type { Peer, State, Sync } from './types.ts';
 
 /** Not following anybody. */
@@ -41,14 +41,14 @@ export function considerConfig(turn: Turn, config: ReplicaSetConfig): void {
 }
 
 /** Keeps what is known of members that stay (same id and host); the others start unknown. */
-function peersFor(s: State, config: ReplicaSetConfig, self: number, now: number): Record<number, Peer> {
-  const peers: Record<number, Peer> = {};
-  config.members.forEach((member, index) => {
-    if (index === self) return;
-    const known = s.peers[member.id];
-    peers[member.id] = known && known.host === member.host ? known : newPeer(member, now);
-  });
-  return peers;
+function peersFor(s: State, config: ReplicaSetConfig, self: number, now: number): readonly Peer[] {
+  const others = config.members.filter((_, index) => index !== self);
+  return others
+    .map((member) => {
+      const known = peerOf(s, member.id);
+      return known?.host === member.host ? known : newPeer(member, now);
+    })
+    .sort((a, b) => a.id - b.id);
 }
 
 /** A member that stays gets other horizons. */
@@ -67,7 +67,7 @@ export function installConfig(turn: Turn, config: ReplicaSetConfig, self: number
   abandonElection(turn);
   s.configBase = s.committed.op;
   s.peers = peersFor(s, config, self, turn.now);
-  if (s.primaryId >= 0 && s.role !== 'leader' && !s.peers[s.primaryId]) s.primaryId = -1;
+  if (s.primaryId >= 0 && s.role !== 'leader' && !peerOf(s, s.primaryId)) s.primaryId = -1;
   // Clients know members by the names of their horizon: with other names they have to come again (303 on a real server).
   if (s.config !== null && changesHorizons(s.config, config)) emit(turn, { kind: 'closeConnections' });
   s.config = config;

@@ -17,7 +17,7 @@ import {
   isWritable,
   nextToken,
   note,
-  peersOf,
+  peerOf,
   refusal,
   refuse,
   selfId,
@@ -49,7 +49,7 @@ function catchUp(turn: Turn): void {
   const { s, now } = turn;
   const { leader } = s;
   if (leader?.mode !== 'catchUp') return;
-  const heard = peersOf(s).every((peer) => peer.rounds > 0);
+  const heard = s.peers.every((peer) => peer.rounds > 0);
   const done = heard && reached(s.applied.op, newestKnown(s));
   const late = leader.catchUpDeadline !== null && now >= leader.catchUpDeadline;
   if (!done && !late) return;
@@ -126,7 +126,7 @@ function advanceCommitted(turn: Turn): void {
 
 function wallOf(s: State, op: OpTime): number {
   if (compareOpTimes(s.applied.op, op) === 0) return s.applied.wall;
-  const peer = peersOf(s).find((candidate) => compareOpTimes(candidate.position.op, op) === 0);
+  const peer = s.peers.find((candidate) => compareOpTimes(candidate.position.op, op) === 0);
   return peer?.position.wall ?? op.s * 1000;
 }
 
@@ -141,7 +141,7 @@ export function configReplicated(s: State): boolean {
   if (config === null) return false;
   const self = selfId(s);
   const having = voters(config).filter((member) => {
-    const peer = s.peers[member.id];
+    const peer = peerOf(s, member.id);
     return member.id === self || (peer?.configVersion === config.version && peer.configTerm === config.term);
   });
   return having.length >= majorityVotes(config);
@@ -161,7 +161,8 @@ function welcomeMembers(turn: Turn): void {
   if (!isWritable(s) || s.pending !== null || !config.members.some((member) => member.newlyAdded)) return;
   if (!configCommitted(s)) return;
   const joined = config.members.find(
-    (member) => member.newlyAdded && s.peers[member.id]?.up && s.peers[member.id]?.state === STATES.SECONDARY,
+    (member) =>
+      member.newlyAdded && peerOf(s, member.id)?.up && peerOf(s, member.id)?.state === STATES.SECONDARY,
   );
   if (!joined) return;
   note(turn, 'I', 'REPL', 4634504, "Performing automatic reconfig to remove 'newlyAdded' fields", {
@@ -220,7 +221,7 @@ export function beginStepDown(turn: Turn, attempt: NonNullable<State['leader']>[
   const { s } = turn;
   if (s.leader === null) return;
   s.leader = { ...s.leader, steppingDown: attempt };
-  for (const peer of peersOf(s)) askNow(turn, peer.id);
+  for (const peer of s.peers) askNow(turn, peer.id);
   showState(turn);
 }
 
@@ -303,7 +304,7 @@ export function onPositions(turn: Turn, id: number, request: PositionRequest): b
   adoptTerm(turn, request.term);
   let moved = false;
   request.positions.forEach((reported, index) => {
-    const peer = s.peers[reported.memberId];
+    const peer = peerOf(s, reported.memberId);
     if (!peer) return;
     const newer = compareOpTimes(reported.op, peer.position.op) > 0;
     if (newer) setPeer(turn, peer.id, { position: { op: reported.op, wall: reported.wall } });

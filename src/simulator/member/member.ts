@@ -18,7 +18,6 @@ import {
   heartbeatTimeout,
   nextToken,
   note,
-  peersOf,
   refusal,
   refuse,
   selfConfig,
@@ -69,7 +68,7 @@ export function newMember(options: MemberOptions): State {
     election: null,
     leader: null,
     primaryId: -1,
-    peers: {},
+    peers: [],
     applied: NOWHERE,
     committed: NOWHERE,
     rbid: 1,
@@ -125,7 +124,7 @@ function forgiveStall(turn: Turn): void {
   const stalled = s.dueAt === null ? 0 : now - s.dueAt;
   if (stalled < STALL) return;
   if (s.electionAt !== null) s.electionAt += stalled;
-  for (const peer of peersOf(s)) setPeer(turn, peer.id, { lastSeenAt: peer.lastSeenAt + stalled });
+  for (const peer of s.peers) setPeer(turn, peer.id, { lastSeenAt: peer.lastSeenAt + stalled });
 }
 
 function take(turn: Turn, input: Input) {
@@ -315,7 +314,7 @@ function nextDeadline(s: State, now: Millis): Millis | null {
   };
   if (s.config !== null && s.self >= 0) {
     const patience = heartbeatTimeout(s);
-    for (const { beat } of peersOf(s)) {
+    for (const { beat } of s.peers) {
       at(beat.token === null ? Math.max(beat.dueAt, now + 1) : beat.sentAt + patience);
     }
   }

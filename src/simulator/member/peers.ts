@@ -1,6 +1,6 @@
 import { isVoter, type MemberConfig, majorityVotes, NO_TERM, NO_VERSION, voters } from './config.ts';
 import { laterOpTime, NOWHERE, type OpTime, reached } from './optime.ts';
-import { peersOf, selfConfig, selfId, setPeer, shownPosition, type Turn } from './turn.ts';
+import { peerOf, selfConfig, selfId, setPeer, shownPosition, type Turn } from './turn.ts';
 import { type Peer, STATES, type State } from './types.ts';
 
 /** A failed heartbeat is repeated at once this many times before the member counts as down. */
@@ -34,7 +34,7 @@ export function newPeer(member: MemberConfig, now: number): Peer {
 
 /** Asks everybody at once, and forgets how often they answered. */
 export function restartHeartbeats(turn: Turn): void {
-  for (const peer of peersOf(turn.s)) {
+  for (const peer of turn.s.peers) {
     const beat = { ...peer.beat, token: null, dueAt: turn.now, retriesLeft: MAX_RETRIES, failedSince: null };
     setPeer(turn, peer.id, { rounds: 0, beat });
   }
@@ -42,7 +42,7 @@ export function restartHeartbeats(turn: Turn): void {
 
 /** The next heartbeat to this member goes out now. */
 export function askNow(turn: Turn, id: number): void {
-  const peer = turn.s.peers[id];
+  const peer = peerOf(turn.s, id);
   if (peer) setPeer(turn, id, { beat: { ...peer.beat, token: null, dueAt: turn.now } });
 }
 
@@ -50,13 +50,13 @@ export function askNow(turn: Turn, id: number): void {
 export function seesMajority(s: State): boolean {
   if (s.config === null) return false;
   const self = selfId(s);
-  const seen = voters(s.config).filter((member) => member.id === self || s.peers[member.id]?.up === true);
+  const seen = voters(s.config).filter((member) => member.id === self || peerOf(s, member.id)?.up === true);
   return seen.length >= majorityVotes(s.config);
 }
 
 /** Newest operation known anywhere among the members that answer, self included. */
 export function newestKnown(s: State): OpTime | null {
-  return peersOf(s).reduce<OpTime | null>(
+  return s.peers.reduce<OpTime | null>(
     (newest, peer) => (peer.up ? laterOpTime(newest, peer.position.op) : newest),
     s.applied.op,
   );
@@ -64,7 +64,7 @@ export function newestKnown(s: State): OpTime | null {
 
 /** Position of any member of the configuration as far as known. */
 export const positionOf = (s: State, id: number): OpTime | null =>
-  id === selfId(s) ? shownPosition(s).op : (s.peers[id]?.position.op ?? null);
+  id === selfId(s) ? shownPosition(s).op : (peerOf(s, id)?.position.op ?? null);
 
 /** How many members accepted by the filter have the operation. */
 export const countWith = (s: State, op: OpTime, accept: (member: MemberConfig) => boolean): number =>
@@ -79,7 +79,7 @@ export function handOverCandidates(s: State, op: OpTime | null): readonly Member
       (member) => member.id !== self?.id && !member.arbiterOnly && isVoter(member) && member.priority > 0,
     )
     .filter((member) => {
-      const peer = s.peers[member.id];
+      const peer = peerOf(s, member.id);
       return peer?.up === true && peer.state === STATES.SECONDARY && reached(peer.position.op, op);
     })
     .sort((a, b) => b.priority - a.priority);

@@ -1,7 +1,7 @@
 /** Whom a follower follows. */
 import { isVoter } from './config.ts';
 import { compareOpTimes, NOWHERE, reached } from './optime.ts';
-import { memberById, note, peersOf, selfConfig, selfHost, type Turn } from './turn.ts';
+import { memberById, note, peerOf, selfConfig, selfHost, type Turn } from './turn.ts';
 import { type Peer, STATES } from './types.ts';
 
 /** A source that failed is left alone for this long. */
@@ -31,7 +31,7 @@ function usable(turn: Turn, peer: Peer, strict: boolean): boolean {
   if (isVoter(self) && !isVoter(member)) return false;
   if (member.hidden && !self.hidden) return false;
   if (member.secondaryDelaySecs > self.secondaryDelaySecs) return false;
-  const primary = s.peers[s.primaryId]?.position.op;
+  const primary = peerOf(s, s.primaryId)?.position.op;
   return !primary || (peer.position.op?.s ?? 0) >= primary.s - MAX_SOURCE_LAG_SECS;
 }
 
@@ -39,12 +39,12 @@ function usable(turn: Turn, peer: Peer, strict: boolean): boolean {
 export function chooseSource(turn: Turn): Peer | null {
   const { s } = turn;
   if (s.sync.forced !== null) {
-    const forced = peersOf(s).find((peer) => peer.host === s.sync.forced && peer.up);
+    const forced = s.peers.find((peer) => peer.host === s.sync.forced && peer.up);
     s.sync = { ...s.sync, forced: null };
     if (forced) return forced;
   }
   for (const strict of [true, false]) {
-    const candidates = peersOf(s)
+    const candidates = s.peers
       .filter((peer) => usable(turn, peer, strict))
       .sort((a, b) => a.pingMillis - b.pingMillis || a.id - b.id);
     const best = candidates.find((peer) => peer.id === s.primaryId) ?? candidates[0];
@@ -85,14 +85,14 @@ export function reconsider(turn: Turn) {
   const { s } = turn;
   const { source, sourceId, forced } = s.sync;
   if (source === null) return;
-  const peer = s.peers[sourceId];
+  const peer = peerOf(s, sourceId);
   if (forced !== null && forced !== source) return setSource(turn, null, '');
   if (!peer || peer.up === false) return dropSource(turn, `${source} is down`, 0);
   if (peer.up && !readable(peer) && peer.state !== STATES.UNKNOWN) {
     return dropSource(turn, `${source} is not readable`, 0);
   }
   if (sourceId === s.primaryId) return;
-  const primary = s.leader === null ? s.peers[s.primaryId] : undefined;
+  const primary = s.leader === null ? peerOf(s, s.primaryId) : undefined;
   if (s.config?.settings.chainingAllowed === false && primary) {
     return dropSource(turn, 'chaining is not allowed', 0);
   }
@@ -113,7 +113,7 @@ function brings(turn: Turn, source: Peer, primary: Peer | undefined): boolean {
 }
 
 const othersAhead = (turn: Turn, source: Peer): boolean =>
-  peersOf(turn.s).some(
+  turn.s.peers.some(
     (peer) =>
       peer.id !== source.id &&
       usable(turn, peer, false) &&

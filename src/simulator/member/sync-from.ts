@@ -1,6 +1,6 @@
 import { isVoter } from './config.ts';
 import { restartInitialSync } from './initial-sync.ts';
-import { answer, refusal, refuse, selfConfig, selfHost, stateOf, type Turn } from './turn.ts';
+import { answer, peerOf, refusal, refuse, selfConfig, selfHost, stateOf, type Turn } from './turn.ts';
 
 /** replSetSyncFrom. */
 export function syncFrom(turn: Turn, id: number, host: string) {
@@ -25,7 +25,7 @@ export function syncFrom(turn: Turn, id: number, host: string) {
   if (isVoter(selfConfig(s)!) && !isVoter(member)) {
     return invalid(`Cannot sync from "${host}" because it is not a voter`);
   }
-  const peer = s.peers[member.id];
+  const peer = peerOf(s, member.id);
   if (peer && !peer.authenticated) {
     return refuse(turn, id, refusal(13, 'Unauthorized', `not authorized to communicate with ${host}`));
   }

@@ -8,7 +8,6 @@ import {
   emit,
   nextToken,
   note,
-  peersOf,
   selfConfig,
   selfHost,
   selfId,
@@ -235,7 +234,7 @@ export function report(turn: Turn): void {
   if (reporting !== null && now < nextReportAt) return;
   if (!reportAgain && now < nextReportAt) return;
   const token = nextToken(turn);
-  const downstream = peersOf(s)
+  const downstream = s.peers
     .filter((peer) => peer.syncingTo === selfHost(s) && peer.position.op !== null)
     .map((peer) => ({ memberId: peer.id, ...peer.position }));
   const keepAlive = Math.min(KEEP_ALIVE, electionTimeout(s) / 2);

@@ -7,6 +7,7 @@ import {
   electionTimeout,
   emit,
   note,
+  peerOf,
   refusal,
   refuse,
   selfConfig,
@@ -170,10 +171,15 @@ export function lostMajorityAt(s: State): Millis | null {
   const selfVotes = selfConfig(s)?.votes ? 1 : 0;
   const needed = majorityVotes(s.config) - selfVotes;
   if (needed <= 0) return null;
-  const others: Millis[] = [];
+  // Every input asks for it: the newest of the few times are picked without a list that is sorted.
+  const newest: Millis[] = [];
   for (const member of s.config.members) {
-    if (member.id !== self && isVoter(member)) others.push(s.peers[member.id]?.lastSeenAt ?? 0);
+    if (member.id === self || !isVoter(member)) continue;
+    const seen = peerOf(s, member.id)?.lastSeenAt ?? 0;
+    let place = newest.length;
+    for (; place > 0 && (newest[place - 1] as Millis) < seen; place--)
+      newest[place] = newest[place - 1] as Millis;
+    newest[place] = seen;
   }
-  others.sort((a, b) => b - a);
-  return (others[needed - 1] ?? 0) + electionTimeout(s);
+  return (newest[needed - 1] ?? 0) + electionTimeout(s);
 }

@@ -83,7 +83,7 @@ export function stateOf(s: State): StateName {
 /** Every member that answers at all refuses this one's credentials. */
 function isShutOut(s: State): boolean {
   let refused = false;
-  for (const peer of peersOf(s)) {
+  for (const peer of s.peers) {
     if (peer.up === true) return false;
     if (!peer.authenticated) refused = true;
   }
@@ -118,17 +118,14 @@ export function heartbeatInterval(s: State): Millis {
 export const heartbeatTimeout = (s: State): Millis =>
   1000 * (s.config?.settings.heartbeatTimeoutSecs ?? DEFAULT_SETTINGS.heartbeatTimeoutSecs);
 
-/** The record asked for last and its list: a turn asks for the same one many times, and it is replaced, never changed. */
-let last: { readonly peers: State['peers']; readonly list: readonly Peer[] } | null = null;
-
-export function peersOf({ peers }: Pick<State, 'peers'>): readonly Peer[] {
-  if (last?.peers !== peers) last = { peers, list: Object.values(peers) };
-  return last.list;
-}
+/** What this member knows of another; undefined: nothing, or it is itself. There are few: looking through them is fastest. */
+export const peerOf = ({ peers }: Pick<State, 'peers'>, id: number): Peer | undefined =>
+  peers.find((peer) => peer.id === id);
 
 export function setPeer(turn: Turn, id: number, change: Partial<Peer>): void {
-  const peer = turn.s.peers[id];
-  if (peer) turn.s.peers = { ...turn.s.peers, [id]: { ...peer, ...change } };
+  const { peers } = turn.s;
+  const place = peers.findIndex((peer) => peer.id === id);
+  if (place >= 0) turn.s.peers = peers.with(place, { ...(peers[place] as Peer), ...change });
 }
 
 /** Moves a follower to another mode and says so. */
@@ -153,8 +150,8 @@ export function showState(turn: Turn): void {
   }
   const { config } = s;
   const stepping = s.leader?.steppingDown ? 1 : 0;
-  const what = `${state}/${isWritable(s)}/${stepping}/${s.primaryId}`;
-  const shown = `${what}/${config?.version ?? ''}/${config?.term ?? ''}/${s.quiescing !== null}`;
+  const version = `${config?.version ?? ''}/${config?.term ?? ''}`;
+  const shown = `${state}/${isWritable(s)}/${stepping}/${s.primaryId}/${version}/${s.quiescing !== null}`;
   if (shown === s.shown) return;
   s.shown = shown;
   s.topologyCounter++;

@@ -283,7 +283,7 @@ export interface State {
   readonly election: Election | null;
   readonly leader: Leadership | null;
   readonly primaryId: number;
-  readonly peers: Readonly<Record<number, Peer>>;
+  readonly peers: readonly Peer[];
 
   readonly applied: Position;
   readonly committed: Position;

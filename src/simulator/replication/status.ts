@@ -4,7 +4,7 @@ import type { Millis } from '../../base/units.ts';
 import { ServerError } from '../contracts.ts';
 import { type MemberConfig, majorityVotes, voters, writableVoters, writeMajority } from '../member/config.ts';
 import type { OpTime, Position } from '../member/optime.ts';
-import { heartbeatInterval, selfConfig, stateOf } from '../member/turn.ts';
+import { heartbeatInterval, peerOf, selfConfig, stateOf } from '../member/turn.ts';
 import {
   type ElectionMetrics,
   type Peer,
@@ -244,7 +244,7 @@ export function statusDocument(input: StatusInput): Document {
   const self = selfConfig(state)!;
   const following = state.leader === null;
   const members = config.members.map((member) => {
-    const peer = state.peers[member.id];
+    const peer = peerOf(state, member.id);
     return member.id === self.id || !peer ? selfMember(input, member) : peerMember(state, member, peer, now);
   });
   return {
