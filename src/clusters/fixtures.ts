@@ -74,7 +74,6 @@ export const observed = (change: Partial<Observed> = {}): Observed => ({
     publicExposure: false,
     allowlists: false,
     diskGrowth: false,
-    routerContainers: false,
     resourceLimits: true,
   },
   ...change,

@@ -148,6 +148,20 @@ test('A6.3 A6.4 every component is scaled by itself', () => {
   expect(lines(routers)).toEqual(['deleteRuntime events-mongos-1', 'deleteVolume events-mongos-1']);
 });
 
+test('A6.6 A9.1 C3.2 a router more is a service, a snapshot and a member more; one less is the last of them', () => {
+  const three = changed(created(sharded()), sharded({}, { routers: 3 }));
+  expect(lines(three)).toEqual([
+    'import events-mongos-2',
+    'deploy events-mongos-2',
+    'publish events-mongos-2',
+  ]);
+  const routers = three.state.members.filter((m) => m.role === 'router');
+  expect(new Set(routers.map((m) => m.serviceId)).size).toBe(3);
+  expect(new Set(routers.map((m) => `${m.host}:${m.port}`)).size).toBe(3);
+  const two = changed(three, sharded({}, { routers: 2 }));
+  expect(lines(two)).toEqual(['deleteRuntime events-mongos-2', 'deleteVolume events-mongos-2']);
+});
+
 test('A6.2 routers alone follow a new list of config servers, one at a time', () => {
   const plan = changed(created(sharded({}, { config: 1 })), sharded({}, { config: 3 }));
   expect(plan.converges).toBe(true);

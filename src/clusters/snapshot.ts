@@ -135,7 +135,8 @@ export type CommandOutcome =
 
 /**
  * A runtime to be made, in words no platform owns (A4.3, A4.8). The platform renders artifact, preparation commands,
- * environment, port, readiness and volume mount in its own way; nothing in here is secret.
+ * environment, port, readiness and volume mount in its own way; nothing in here is secret. It is one process on every
+ * platform: one that can run copies of a service is told to run one (ADR 19).
  */
 export interface ServiceSpec {
   readonly hostname: string;

@@ -473,13 +473,12 @@ export interface ObservedHost {
   readonly portsTaken: readonly { readonly port: number; readonly by: string }[];
 }
 
-/** What a platform can do; using what it cannot is an unsupported-feature refusal (A4.9). */
+/** What a platform can do; using what it cannot is an unsupported-feature refusal (A4.9). Several copies of one router are nothing Belay uses (ADR 19). */
 export interface Capabilities {
   readonly publicExposure: boolean;
   readonly allowlists: boolean;
   readonly diskGrowth: boolean;
   /** A volume is a folder of its host's disk: it holds no more than that disk, and grows only by being promised more. */
   readonly volumesOnHostDisk?: boolean;
-  readonly routerContainers: boolean;
   readonly resourceLimits: boolean;
 }

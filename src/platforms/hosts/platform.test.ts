@@ -22,7 +22,6 @@ test('A4.9 what machines cannot do is said', () => {
     allowlists: false,
     diskGrowth: true,
     volumesOnHostDisk: true,
-    routerContainers: false,
     resourceLimits: true,
   });
 });

@@ -15,7 +15,6 @@ const CAPABILITIES: Capabilities = {
   // Volumes are folders: what grows is what may be counted on, and it is checked against the disk.
   diskGrowth: true,
   volumesOnHostDisk: true,
-  routerContainers: false,
   resourceLimits: true,
 };
 
