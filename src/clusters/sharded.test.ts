@@ -2,12 +2,13 @@ import { expect, test } from 'vitest';
 import type { MemberFacts, RouterFacts } from './facts.ts';
 import { host, observed, sharded } from './fixtures.ts';
 import { advance } from './learn.ts';
+import { operationRefusal } from './operations/index.ts';
 import { plan } from './plan.ts';
 import { type Foreseen, foresee } from './preview.ts';
 import { initialState, memberOf, withMember } from './state.ts';
 import { applyOutcome, startStep } from './steps.ts';
 import { connectionString, initialConfig } from './topology.ts';
-import type { Desired, MemberState, Observed, State } from './types.ts';
+import type { Desired, MemberState, Observed, OperationRequest, State } from './types.ts';
 import { firstVersion } from './versions.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
@@ -256,6 +257,28 @@ test('S1 C2.5 the only router is worked on when the spec allows an interruption,
   expect(refused.refusals).toMatchObject([{ by: 'WouldInterrupt' }]);
   const allowed = sharded({ certificateDomains: ['a.example.com'], interruption: true }, { routers: 1 });
   expect(changed(before, allowed).converges).toBe(true);
+});
+
+test('A13.1 A13.6 S1 a restart of the only router is refused at once where that would interrupt; of the others it is not', () => {
+  const request = (members: readonly string[]): OperationRequest => ({
+    uid: 'op-1',
+    name: 'events-restart',
+    spec: { type: 'Restart', mongodbResourceRef: { name: 'events' }, members },
+    createdAt: 0,
+    cancelRequested: false,
+  });
+  const refusal = (want: Desired, members: readonly string[]): string | null => {
+    const { observed, state } = created(want);
+    return operationRefusal({ observed, state, desired: want, now: 1_000_000 }, request(members));
+  };
+  const one = sharded({}, { routers: 1 });
+  const only =
+    'WouldInterrupt: events-mongos-0 is the only router: working on it stops the database; set spec.maintenance.interruption: Allowed, or raise spec.mongosCount';
+  expect(refusal(one, [])).toBe(only);
+  expect(refusal(one, ['events-mongos-0'])).toBe(only);
+  expect(refusal(one, ['events-s0-0'])).toBeNull();
+  expect(refusal(sharded({ interruption: true }, { routers: 1 }), [])).toBeNull();
+  expect(refusal(sharded(), [])).toBeNull();
 });
 
 test('A14.1 A14.2 routers go before shards, config servers last; what was suspended comes back config servers first', () => {

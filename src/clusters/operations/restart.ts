@@ -44,10 +44,10 @@ export const RESTART: OperationRule = {
  */
 function indispensable(scene: Scene, names: readonly string[]): ReturnType<typeof neverSpared> {
   for (const view of scene.all) {
-    const { name, replicaSet, role } = view.member;
+    const { name, replicaSet } = view.member;
     const members = scene.all.filter((v) => v.member.replicaSet === replicaSet);
     const asked = names.length === 0 || names.includes(name);
-    if (!asked || role === 'router') continue;
+    if (!asked) continue;
     const never = neverSpared(scene, view, members);
     if (never !== null) return never;
   }
