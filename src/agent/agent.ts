@@ -25,7 +25,7 @@ import {
 } from './identity.ts';
 import { Inventory } from './inventory.ts';
 import { type Layout, openLayout } from './layout.ts';
-import { HOUSEKEEPING } from './limits.ts';
+import { FIRST_LOOKS, HOUSEKEEPING } from './limits.ts';
 import { takeLock } from './lock.ts';
 import { Member } from './member.ts';
 import { Operations } from './operations.ts';
@@ -123,8 +123,20 @@ class Agent implements RunningAgent {
     await this.#readHost();
     this.#membership = this.#kept() ?? (await this.#join());
     await this.#readHost();
+    await this.#firstLooks();
     this.#connect(this.#membership);
     this.#tick();
+  }
+
+  /** What is told first is whole: that nobody was asked yet is no news of databases that ran all the while. */
+  async #firstLooks(): Promise<void> {
+    const looks = Promise.all([...this.#members.values()].map((member) => member.looked()));
+    let cancel = (): void => {};
+    const patience = new Promise<void>((resolve) => {
+      cancel = this.#clock.at(this.#clock.now() + FIRST_LOOKS, resolve);
+    });
+    await Promise.race([looks, patience]);
+    cancel();
   }
 
   /** An identity that ended while the agent was away is no use, but a new token can replace it. */

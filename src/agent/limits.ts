@@ -46,6 +46,8 @@ export const LOGIN_RETRY_CAP: Millis = 10 * SECOND;
 export const CLIENT_IDLE: Millis = 60 * SECOND;
 /** Authorities whose TLS context is kept: one per installation, two while it changes. */
 export const CONTEXTS_KEPT = 8;
+/** So long an agent that has just started looks at its databases before it says anything: less than it may be silent (A7.1). */
+export const FIRST_LOOKS: Millis = 3 * SECOND;
 /** Disk sizes, host facts and logs are looked at this often. */
 export const HOUSEKEEPING: Millis = 30 * SECOND;
 /** Free space is reported in steps of this part of the whole, so that a busy disk is no stream of reports. */

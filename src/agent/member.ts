@@ -131,6 +131,11 @@ export class Member {
     return this.#supervisor.pid;
   }
 
+  /** There is something to say of its database; of one without a process there is at once. */
+  async looked(): Promise<void> {
+    if (this.pid !== null) await this.#observer.looked;
+  }
+
   get #record(): ServiceRecord | null {
     return this.#options.inventory.service(this.#options.serviceId);
   }

@@ -75,6 +75,11 @@ export class Observer {
   /** The snapshot's own login was refused: the one to come is tried. */
   #triedNext = false;
   #seen: Seen | null = null;
+  /** A whole look was taken: the halves of a first one would be told as a set without its votes, or a router without its servers. */
+  #whole = false;
+  /** Told once when there is something to say of the process, be it that it does not answer. */
+  #looked: () => void = () => {};
+  readonly looked: Promise<void>;
   /** Changes with every start and loss; what belongs to an older one ends by itself. */
   #round = 0;
   #refreshing = false;
@@ -88,6 +93,9 @@ export class Observer {
 
   constructor(options: ObserverOptions) {
     this.#options = options;
+    this.looked = new Promise((resolve) => {
+      this.#looked = resolve;
+    });
   }
 
   get facts(): DatabaseFacts | null {
@@ -120,6 +128,7 @@ export class Observer {
     this.#reset();
     this.#snapshot = null;
     this.#show(null);
+    this.#looked();
   }
 
   /** Something was just done to the database: look now. */
@@ -141,6 +150,7 @@ export class Observer {
     this.#loggedIn = false;
     this.#triedNext = false;
     this.#seen = null;
+    this.#whole = false;
     this.#refreshing = false;
     this.#refreshAgain = false;
     this.#lags.clear();
@@ -154,6 +164,7 @@ export class Observer {
     const { message } = refusal(failure);
     this.#reset();
     this.#show({ kind: 'unreachable', message });
+    this.#looked();
     this.#options.lost();
     // `lost` may have found that the process is gone and stopped us.
     if (this.#snapshot) void this.#probe(this.#round, PROBE_FIRST);
@@ -169,12 +180,12 @@ export class Observer {
     const { clock } = this.#options;
     const message = listening ? this.#strange() : null;
     if (message !== null) this.#show({ kind: 'unreachable', message });
-    if (listening && message === null) await this.#open(round);
-    else
-      this.#cancelProbe = clock.at(
-        clock.now() + wait,
-        () => void this.#probe(round, Math.min(PROBE_CAP, wait * 1.15)),
-      );
+    if (listening && message === null) return this.#open(round);
+    this.#looked();
+    this.#cancelProbe = clock.at(
+      clock.now() + wait,
+      () => void this.#probe(round, Math.min(PROBE_CAP, wait * 1.15)),
+    );
   }
 
   async #open(round: number): Promise<void> {
@@ -197,7 +208,6 @@ export class Observer {
         router: snapshot.product === 'mongos' ? ROUTER_UNREACHED : null,
       };
       this.#options.answered();
-      this.#combine();
       void this.#refresh(round);
     } catch (failure) {
       this.#lose(round, failure);
@@ -270,7 +280,9 @@ export class Observer {
     }
     if (round !== this.#round) return;
     this.#refreshing = false;
+    this.#whole = true;
     this.#combine();
+    this.#looked();
     if (this.#refreshAgain) {
       this.#refreshAgain = false;
       void this.#refresh(round);
@@ -452,7 +464,7 @@ export class Observer {
 
   #combine(): void {
     const seen = this.#seen;
-    if (!seen) return;
+    if (!seen || !this.#whole) return;
     const { hello, status } = seen;
     this.#show({
       kind: 'reachable',

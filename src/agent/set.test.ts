@@ -147,6 +147,23 @@ test('a quiet set reports nothing', async () => {
   await until(async () => expect(await reported()).toEqual([]));
 });
 
+test('A7.1 S15 STA-01 what an agent that comes back says first of databases that ran all the while is whole', async () => {
+  await bench.agent.close();
+  const told: MemberFacts[] = [];
+  const stop = bench.agents.onChange((change) => {
+    if (change.kind !== 'member' || bench.agents.host('host-a')?.connected !== true) return;
+    const facts = bench.agents.member({ host: 'host-a', serviceId: change.serviceId })?.facts;
+    if (facts != null) told.push(facts);
+  });
+  await bench.startAgent();
+  await until(() => expect(new Set(told.map(({ serviceId }) => serviceId)).size).toBe(3));
+  stop();
+  for (const { database: shown } of told) {
+    expect(shown).toMatchObject({ kind: 'reachable', authenticated: true, config: { _id: 'orders' } });
+    expect((shown as Reachable).peers.map((peer) => peer.healthy)).toEqual([true, true, true]);
+  }
+});
+
 const clusterAdmin = { user: 'clusterAdmin', db: 'admin', password: secret('ca') };
 
 test('A8.5 S10 the compatibility version is raised once, confirmed where the binary asks; a wrong one is refused', async () => {
