@@ -332,6 +332,13 @@ test('A8.2 S7 a member whose data a newer binary has run on begins with no older
   expect(firstVersion(want, state, { ...shard, newestRun: '8.0' })).toBe('8.0.32-14');
   const config = state.members.find((m) => m.name === 'events-cfg-0');
   expect(firstVersion(want, state, config ?? shard)).toBe('8.0.32-14');
+  // Servers are spoken to by no newer router: it begins with the binary of shards too.
+  const router = state.members.find((m) => m.role === 'router') ?? shard;
+  const half = state.members.map(
+    (m): MemberState => (m.role === 'configServer' ? { ...m, deployedVersion: want.version } : m),
+  );
+  expect(firstVersion(want, { ...state, members: half }, router)).toBe('7.0.43-23');
+  expect(firstVersion(want, { ...state, members: half }, shard)).toBe('8.0.32-14');
   // Config servers that leave get no other binary, and nobody waits for them.
   const members = state.members.map(
     (m): MemberState =>
@@ -342,6 +349,8 @@ test('A8.2 S7 a member whose data a newer binary has run on begins with no older
           : { ...m, stage: 'removing' },
   );
   expect(firstVersion(want, { ...state, members }, shard)).toBe('8.0.32-14');
+  // Routers still speak to them.
+  expect(firstVersion(want, { ...state, members }, router)).toBe('7.0.43-23');
 });
 
 test('A13.3 A13.7 a router is replaced like any member: the new one serves before the old one goes, also when its host is gone', () => {

@@ -1,7 +1,7 @@
 /** Order of release series (S7). */
 import { SUPPORTED_SERIES, seriesOf } from '../model/index.ts';
 import type { MemberView } from './interpret.ts';
-import type { Desired, MemberState, State } from './types.ts';
+import type { Desired, MemberRole, MemberState, State } from './types.ts';
 
 /** How a binary change moves between majors. */
 export type MajorStep = 'same' | 'next' | 'skip' | 'down';
@@ -40,19 +40,29 @@ export function newestRunOf({ member, facts, database }: MemberView): string | n
 export const tellsItsRuns = ({ facts }: MemberView): boolean => typeof facts?.newestRun === 'string';
 
 /**
- * The binary a member begins with: that of config servers that stay and have not got the wanted one yet, so that no shard or router is
- * ahead of them (A8.2); it gets the wanted one in its turn. Never one that is older than what has run on its data (S7).
+ * The binary a member begins with: that of members that stay, come before it (A8.2) and have not got the wanted one yet, so
+ * that no shard is ahead of the config servers and no router ahead of anybody: servers are spoken to by no newer router. It
+ * gets the wanted one in its turn. Never one that is older than what has run on its data (S7).
  */
 export function firstVersion({ version }: Desired, state: State, member: MemberState): string {
   const late = state.members.find(
     (m) =>
-      m.role === 'configServer' &&
-      m.stage !== 'removing' &&
+      BEFORE[member.role].includes(m.role) &&
+      // Who leaves still answers routers until it has left.
+      (m.stage !== 'removing' || member.role === 'router') &&
       m.deployedVersion !== null &&
       m.deployedVersion !== version,
   );
-  const older = member.role === 'configServer' ? null : (late?.deployedVersion ?? null);
+  const older = late?.deployedVersion ?? null;
   const { newestRun } = member;
   const tooOld = older !== null && newestRun !== undefined && majorStep(newestRun, older) === 'down';
   return older === null || tooOld ? version : older;
 }
+
+/** Whose binaries are changed before a member's of this role (A8.2). */
+const BEFORE: Readonly<Record<MemberRole, readonly MemberRole[]>> = {
+  replicaSet: [],
+  configServer: [],
+  shardServer: ['configServer'],
+  router: ['configServer', 'shardServer'],
+};

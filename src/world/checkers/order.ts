@@ -4,6 +4,7 @@
  * Judged where a running member of a sharded cluster is told to take another binary: those of the groups before it have it.
  * A shard that is not registered yet, or config servers that are no set yet, are in nobody's order.
  */
+import type { ServiceSpec } from '../../clusters/index.ts';
 import type { StoredObject } from '../../engine/ports.ts';
 import type { Checker } from '../stage.ts';
 import {
@@ -27,10 +28,11 @@ export const order: Checker = ({ world }) => ({
     const { serviceId, spec } = deed.operation;
     const record = machine.disk.services.get(serviceId);
     const object = clusterByUid(world, spec.owner.clusterUid);
-    if (record?.version == null || record.version === spec.version || object === null) return;
+    if (record === undefined || record.version === spec.version || object === null) return;
     if (specOf(object).type !== 'ShardedCluster') return;
     const part = partOf(spec.owner);
     const together = belongingSets(world, object);
+    if (record.version === null) return begins(world, object, together, spec);
     if (part !== routersOf(object) && !together.includes(part)) return;
     const own = membersOf(world, part).find((member) => member.record === record);
     if (own !== undefined && !counts(world, part, own)) return;
@@ -45,6 +47,26 @@ export const order: Checker = ({ world }) => ({
     }
   },
 });
+
+/** A router that is new takes no newer major than any server it speaks to has. */
+function begins(
+  world: World,
+  object: StoredObject,
+  together: readonly Part[],
+  { owner, version }: ServiceSpec,
+): void {
+  if (partOf(owner) !== routersOf(object)) return;
+  for (const set of together) {
+    const late = membersOf(world, set).find(
+      (member) => counts(world, set, member) && majorOf(member.record.version) < majorOf(version),
+    );
+    if (late === undefined) continue;
+    const why = `${late.record.hostname} has ${late.record.version}`;
+    world.narrator.fail('A8.2', `${owner.member} begins with ${version} while ${why}`);
+  }
+}
+
+const majorOf = (version: string | null): number => Number.parseInt(version ?? '', 10);
 
 function partsBefore(object: StoredObject, part: Part): readonly Part[] {
   if (part === routersOf(object)) return setsOf(object);
