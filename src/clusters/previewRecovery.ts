@@ -15,7 +15,30 @@ export function recovered(observed: Observed, state: State): Observed | null {
     if (well === null) return null;
     members = well;
   }
-  return { ...observed, members: withRouters(members, { ...observed, members }, state) };
+  const settled = withVersion(members, state);
+  return { ...observed, members: withRouters(settled, { ...observed, members: settled }, state) };
+}
+
+/** A registered shard has its cluster's compatibility version, which its members tell some seconds later. */
+function withVersion(members: readonly ObservedMember[], state: State): readonly ObservedMember[] {
+  const of = (name: string | undefined) => state.members.find((m) => m.name === name);
+  const shown = members.find(
+    (m) =>
+      of(m.name)?.role === 'configServer' &&
+      m.facts?.database?.kind === 'reachable' &&
+      m.facts.database.writablePrimary,
+  )?.facts?.database;
+  const version = shown?.kind === 'reachable' ? shown.featureCompatibilityVersion : null;
+  const registered = new Set(state.replicaSets.filter((r) => r.registered).map((r) => r.name));
+  if (version === null) return members;
+  return members.map((m): ObservedMember => {
+    const database = m.facts?.database;
+    if (database?.kind !== 'reachable' || !registered.has(of(m.name)?.replicaSet ?? '')) return m;
+    return {
+      ...m,
+      facts: { ...m.facts, database: { ...database, featureCompatibilityVersion: version } },
+    } as ObservedMember;
+  });
 }
 
 /** One that serves stays as it is. */

@@ -323,6 +323,30 @@ test('A8.2 A6.5 S7 what is made while a version changes begins with the binary o
   expect(plan.state.members.every((m) => m.deployedVersion === '8.0.32-14')).toBe(true);
 });
 
+test('A8.4 S7 A14.1 a shard that still shows the compatibility version from before it was one holds no upgrade for refused', () => {
+  const { observed: seen, state } = created(sharded({ version: '7.0.43-23' }));
+  const want = sharded({ version: '8.0.32-14', generation: 2 });
+  const shows = (version: string, of: string): Observed => ({
+    ...seen,
+    members: seen.members.map((m) => {
+      const database = m.facts?.database;
+      if (database?.kind !== 'reachable' || !m.name.startsWith(of)) return m;
+      const changed = { ...database, featureCompatibilityVersion: version };
+      return { ...m, facts: { ...(m.facts as MemberFacts), database: changed } };
+    }),
+  });
+  const plan = foresee(shows('6.0', 'events-s1'), want, state, 1_000_000);
+  expect(plan.refusals).toEqual([]);
+  expect(plan.waits.map(({ detail }) => detail.split(';')[0])).toEqual([
+    'events-s1 still shows compatibility version 6.0, and its cluster 7.0',
+  ]);
+  expect(plan.converges).toBe(true);
+  // Where the whole cluster has an older one, that is in the way.
+  expect(foresee(shows('6.0', 'events'), want, state, 1_000_000).refusals).toMatchObject([
+    { by: 'FcvTooOld' },
+  ]);
+});
+
 test('A8.2 S7 a member whose data a newer binary has run on begins with no older one', () => {
   const state = created(sharded({ version: '7.0.43-23' })).state;
   const want = sharded({ version: '8.0.32-14' });

@@ -27,11 +27,12 @@ import {
 import { LAG_LIMIT } from '../limits.ts';
 import { goalHash, restartToken } from '../snapshotInputs.ts';
 import { losesItsRuntime, pendingOf, retryOf } from '../state.ts';
-import { type Group, groupsOf, isBeingReplaced, memberHost } from '../topology.ts';
+import { type Group, groupsOf, isBeingReplaced, isRouter, memberHost } from '../topology.ts';
 import type { MemberState, State } from '../types.ts';
 import { majorStep, newestRunOf, tellsItsRuns } from '../versions.ts';
 import { closedWindow } from '../windows.ts';
 import { clientsMiss } from './clients.ts';
+import { fcvOf } from './fcv.ts';
 import {
   act,
   backingOff,
@@ -51,7 +52,8 @@ import { isIndispensable, lacking, leadsAlone, mayGoDown, unwellBeside, withoutH
  *
  *   1. A member under way comes before anything else: until it was seen to run what it was given and to have caught up,
  *      no other member is touched (S2). A newer goal may be given to that same member (A9.2, STK-04).
- *   2. A member that is down already is next: working on it costs nothing, and it may be the cure (STK-07).
+ *   2. A member that is down already is next: working on it costs nothing, and it may be the cure (STK-07). So is a router
+ *      that runs and answers nothing, as one does that looks for config servers where none are any more.
  *   3. Then secondaries, highest index first, each only while all others are healthy and a majority stays (S1).
  *   4. The primary last. It steps down to a caught-up electable member in a step of its own (S3, A7.3) and is then a
  *      secondary like the others.
@@ -87,7 +89,7 @@ export const planRollout: Planner = (scene) => {
  */
 const lacksItsCure = (scene: Scene, view: MemberView): boolean =>
   view.member.stage === 'active' &&
-  isDown(view) &&
+  (isDown(view) || (isSilentRouter(view) && servesBeside(scene, view))) &&
   needOf(scene, view.member) !== null &&
   lacksSnapshot(scene.state, view.member);
 
@@ -146,7 +148,8 @@ function roll(scene: Scene, set: Group): readonly (Decision | null)[] {
   if (refused !== null) return [renewal(scene, members), refused];
   // Nothing is done to a member nobody reports: unknown is not down.
   const known = needy.filter((v) => v.facts !== null);
-  const next = known.find(isDown) ?? highestSecondary(known) ?? primaryAmong(known);
+  const next =
+    known.find(isDown) ?? known.find(isSilentRouter) ?? highestSecondary(known) ?? primaryAmong(known);
   if (next !== undefined) return [stepFor(scene, set, next, members)];
   return needy.map(({ member: { name } }) =>
     wait('AgentNotConnected', soon(scene), `${name} gets its change when its agent reports it`, name),
@@ -167,6 +170,14 @@ export const isDown = (view: MemberView): boolean =>
   (view.facts.process.kind === 'exited' ||
     view.facts.process.kind === 'absent' ||
     view.facts.configError !== null);
+
+/** Another router serves, so that nobody is cut off when this one is just about to open its port. */
+const servesBeside = ({ all }: Scene, view: MemberView): boolean =>
+  all.some((v) => v !== view && isRouter(v.member) && isHealthy(v, all));
+
+/** It runs, and has opened no port: nobody is served by it, and nothing is copied that a restart would begin anew. */
+const isSilentRouter = ({ member, facts, database }: MemberView): boolean =>
+  isRouter(member) && facts?.process.kind === 'running' && database === null;
 
 function highestSecondary(views: readonly MemberView[]): MemberView | undefined {
   return views.filter((v) => stateOf(v) !== 'PRIMARY').sort((a, b) => b.member.index - a.member.index)[0];
@@ -461,6 +472,12 @@ function takesBack(
   return verdict;
 }
 
+/** The compatibility version of a sharded cluster, as its config servers have it. */
+function clusterFcv({ all, state }: Scene): string | null {
+  const config = state.replicaSets.find((r) => r.role === 'configServer');
+  return config === undefined ? null : (fcvOf(all, config.name) ?? config.fcv ?? null);
+}
+
 /** S7, A8.4: one major at a time, and only from the old major's FCV; never down across majors. */
 function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Decision | null {
   const { desired, state } = scene;
@@ -501,6 +518,13 @@ function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Deci
     );
   const series = seriesOf(from) ?? '';
   if (fcv === series) return null;
+  // A set is given its cluster's when it becomes a shard, and tells of it some seconds later.
+  if (set.role === 'shardServer' && clusterFcv(scene) === series)
+    return wait(
+      'WaitingForMembers',
+      soon(scene),
+      `${set.name} still shows compatibility version ${fcv}, and its cluster ${series}; if it stays so: belay raise-fcv ${desired.name}`,
+    );
   return blocked(
     'FcvTooOld',
     'person',

@@ -11,7 +11,7 @@ import { type Foreseen, foresee, preview } from '../preview.ts';
 import { initialState, withMember } from '../state.ts';
 import { status } from '../status.ts';
 import { applyOutcome, startStep } from '../steps.ts';
-import type { Desired, MemberState, Observed, OperationRequest, State } from '../types.ts';
+import type { Desired, DesiredComponent, MemberState, Observed, OperationRequest, State } from '../types.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
 const hosts = ['db1', 'db2', 'db3'].map((name) =>
@@ -383,6 +383,43 @@ test('A9.2 S1 one that is down gets what may be its cure before those that run, 
   const want = sharded({ ...newer, tlsMode: 'preferTLS' });
   const first = plan(down, want, advance(state, want, down, 1_000), 1_000).act?.steps;
   expect(first).toMatchObject([{ kind: 'reload', member: 'events-s0-0' }]);
+});
+
+/** It runs, and has not opened its port. */
+const silent = (seen: Observed, name: string): Observed => ({
+  ...seen,
+  members: seen.members.map((m) =>
+    m.name === name && m.facts !== null
+      ? { ...m, facts: { ...m.facts, database: { kind: 'unreachable', message: 'does not answer yet' } } }
+      : m,
+  ),
+});
+
+test('A9.2 STK-07 a router that runs and answers nothing gets what it lacks first, of its group and before others', () => {
+  const routers = 3;
+  const before = sharded(OLDER, { routers });
+  const { state, observed: seen } = made(before);
+  const stuck = silent(seen, 'events-mongos-0');
+  const next = (want: Desired) => plan(stuck, want, advance(state, want, stuck, 1_000), 1_000).act?.steps;
+  // Only routers are behind: the one with the highest index would wait for the silent one.
+  const { sharded: parts } = before;
+  const router = {
+    ...(parts?.router as DesiredComponent),
+    mongodConfig: { net: { maxIncomingConnections: 90 } },
+  };
+  const settings = { ...before, generation: 2, sharded: { ...(parts as NonNullable<typeof parts>), router } };
+  expect(next(settings)).toMatchObject([{ kind: 'reload', member: 'events-mongos-0' }]);
+  // Everybody is behind, config servers first but for it.
+  const all = sharded({ ...OLDER, generation: 2, tlsMode: 'preferTLS' }, { routers });
+  expect(next(all)).toMatchObject([{ kind: 'reload', member: 'events-mongos-0' }]);
+});
+
+test('A9.2 S1 the only router is not restarted while it may be about to open its port', () => {
+  const { state, observed: seen } = made(sharded(OLDER, { routers: 1 }));
+  const stuck = silent(seen, 'events-mongos-0');
+  const want = sharded({ ...OLDER, generation: 2, tlsMode: 'preferTLS' }, { routers: 1 });
+  const steps = plan(stuck, want, advance(state, want, stuck, 1_000), 1_000).act?.steps ?? [];
+  expect(steps.filter((step) => 'member' in step && step.member === 'events-mongos-0')).toEqual([]);
 });
 
 test('A8.2 shards do not get a binary before a config server that is being replaced has gone', () => {

@@ -1,6 +1,6 @@
 import type { MongoClient } from 'mongodb';
 import { afterEach, expect, test } from 'vitest';
-import { type Running, Workshop } from '../process/launch.testing.ts';
+import { MONGOS, type Running, Workshop } from '../process/launch.testing.ts';
 import { Cluster, type ClusterOptions, type Member, until } from './cluster.testing.ts';
 
 const LONG = 90_000;
@@ -217,6 +217,21 @@ test(
       await direct.close();
     }
     expect(stored).toBe(3001);
+  },
+  LONG,
+);
+
+test(
+  'A5.3 a router that is told of a secondary alone finds the primary of the config servers by what that one says',
+  async () => {
+    const { cluster } = await begin({ shards: [1], config: 3 });
+    await client.db('app').collection('w').insertOne({ n: 1 });
+    const leads = await cluster.config.primary();
+    const other = cluster.config.members.find((_, index) => index !== leads);
+    const args = ['--configdb', `${cluster.config.name}/${other?.host}`, '--port', '0', '--nounixsocket'];
+    const late = cluster.client(await workshop.start(args, {}, MONGOS));
+    expect(await late.db('app').collection('w').countDocuments()).toBe(1);
+    await late.close();
   },
   LONG,
 );

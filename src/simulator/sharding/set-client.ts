@@ -267,6 +267,9 @@ export class SetClient {
     this.#seen.set(host, { hello, at: performance.now() });
     if (hello['isWritablePrimary'] !== true) {
       if (this.#primary === host) this.#primary = null;
+      // While no primary is known anybody's word counts: it may be a member that was added since.
+      const others = this.#primary === null ? namedIn(hello).filter((one) => !this.#hosts.includes(one)) : [];
+      if (others.length > 0) this.#hosts = [...this.#hosts, ...others];
       return false;
     }
     const id = hello['electionId'] as ObjectId | undefined;
@@ -279,7 +282,7 @@ export class SetClient {
     }
     this.#electionId = id ?? null;
     this.#primary = host;
-    const told = [...((hello['hosts'] ?? []) as string[]), ...((hello['passives'] ?? []) as string[])];
+    const told = namedIn(hello);
     if (told.length > 0) {
       for (const old of this.#hosts) if (!told.includes(old)) this.#seen.delete(old);
       this.#hosts = told;
@@ -297,6 +300,12 @@ export class SetClient {
     }, WATCH_PAUSE).unref();
   }
 }
+
+/** Members that a hello tells of. */
+const namedIn = (hello: Document): readonly string[] => [
+  ...((hello['hosts'] ?? []) as string[]),
+  ...((hello['passives'] ?? []) as string[]),
+];
 
 function tooOld(host: string, wire: number, wanted: number): ServerError {
   return fail(
