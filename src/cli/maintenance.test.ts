@@ -383,6 +383,23 @@ test('C6.4 what is in maintenance is described as that, and as no fault', async 
   expect(fault).toContain(
     'audit-2 is DOWN: the agent starts it again by itself; its log: services/svc-of-audit-2/mongod.log below the data folder of the agent on host db7',
   );
+  const running = structuredClone(object);
+  running.status.members = ['SECONDARY', 'STARTUP'].map((state, i) => ({
+    ...member(`audit-${i}`, 'unhealthy'),
+    state,
+  }));
+  const runs = await describeText(
+    'MongoDB',
+    running as unknown as Parameters<typeof describeText>[1],
+    [],
+    0,
+    new Map(),
+  );
+  expect(runs).not.toContain('starts it again');
+  expect(runs).toContain('audit-0 runs as SECONDARY and is not well; its log: services/svc-of-audit-0/');
+  expect(runs).toContain(
+    'audit-1 runs and does not answer; if it stays so: belay replace audit audit-1; its log:',
+  );
   const words = 'in maintenance: kernel (eve) until 2026-11-30T10:00:00Z';
   const held = await text(new Map(['audit-1', 'audit-2'].map((name) => [name, words])));
   expect(lines(held).filter((line) => line.endsWith(words))).toHaveLength(2);

@@ -83,7 +83,8 @@ export async function planOperation(deps: ApiDeps, { operation, cluster }: Admit
     generation: { from: null, to: 1 },
     changes: [],
     warnings: [],
-    ...(await told(deps, cluster, state, { ...seen, waits })),
+    // What is in the way of the cluster now is nothing that this one, which has not begun, could be told of.
+    ...(await told(deps, cluster, state, { ...seen, waits, refusals: why === '' ? seen.refusals : [] })),
     converges: over?.state === 'Succeeded' && seen.converges,
   };
 }

@@ -341,9 +341,16 @@ function memberAdvice(
     );
   for (const m of members.filter((m) => m.health === 'unhealthy' && !deleting))
     advice.push(
-      `  ${m.name} is ${m.state ?? 'not running'}: the agent starts it again by itself${m.serviceId === undefined ? '' : `; its log: services/${m.serviceId}/mongod.log below the data folder of the agent on host ${m.hostName}`}`,
+      `  ${m.name} ${unwell(object.metadata.name, m)}${m.serviceId === undefined ? '' : `; its log: services/${m.serviceId}/mongod.log below the data folder of the agent on host ${m.hostName}`}`,
     );
   return advice;
+}
+
+/** What its agent does about a member that is not well, or a person can. */
+function unwell(cluster: string, { name, state = 'DOWN' }: MemberRow): string {
+  if (state === 'DOWN') return 'is DOWN: the agent starts it again by itself';
+  if (state !== 'STARTUP') return `runs as ${state} and is not well`;
+  return `runs and does not answer; if it stays so: belay replace ${cluster} ${name}`;
 }
 
 /** As far as is known it can elect nobody, and so change nothing about its members. */

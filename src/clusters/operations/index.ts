@@ -315,12 +315,15 @@ export function operationWaitsFor(scene: Scene, request: OperationRequest): stri
   return next === undefined || next.uid === request.uid ? null : `${next.name} was asked for before`;
 }
 
+/** A repair may be just what the one that runs waits for. */
+const behind = ({ name }: RunningOperation, { spec }: OperationRequest): string =>
+  `${name} runs, and operations go one at a time${REPAIRS.has(spec.type) ? `; not to wait for it: belay cancel ${name}` : ''}`;
+
 /** Why it could not run even if it were the only one. */
 function obstacleOf(scene: Scene, request: OperationRequest): string | null {
   const { state, desired } = scene;
   const { operation } = state;
-  if (operation !== null)
-    return operation.uid === request.uid ? null : `${operation.name} runs, and operations go one at a time`;
+  if (operation !== null) return operation.uid === request.uid ? null : behind(operation, request);
   if (desired.paused) return 'the cluster is paused';
   if (desired.suspend && !isSuspension(request))
     return `the cluster is suspended; it begins when that is resumed: belay resume ${desired.name}`;

@@ -51,6 +51,18 @@ test('QRM-03 L1 a lost majority is given up for the survivors though an operatio
   expect(set.state.operation?.uid).toBe('op-2');
 });
 
+test('QRM-03 A13.6 a repair that stands behind an operation that runs says how not to wait for it; others do not', () => {
+  const set = new Play(desired());
+  set.requests = [restart()];
+  set.pass();
+  const force = { type: 'ForceReconfig', ...ref, acknowledge: 'LoseUnreplicatedWrites' } as const;
+  const runs = `${set.state.operation?.name} runs, and operations go one at a time`;
+  expect(waitOf(set, asked(force, 2))).toBe(
+    `${runs}; not to wait for it: belay cancel ${set.state.operation?.name}`,
+  );
+  expect(waitOf(set, asked({ type: 'RaiseFCV', ...ref }, 2))).toBe(runs);
+});
+
 test('STK-05 L1 of two replacements behind a restart that waits, the one that can be done is done first', () => {
   const set = new Play(desired());
   set.hosts = [1, 2, 3, 4, 5].map((n) => host(`db${n}`));

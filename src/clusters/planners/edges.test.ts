@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DAY, GIB } from '../../base/units.ts';
 import type { Step } from '../decisions.ts';
+import type { ProcessFacts } from '../facts.ts';
 import { desired, host, observed, ref, requested, sharded } from '../fixtures.ts';
 import { views } from '../interpret.ts';
 import { advance } from '../learn.ts';
@@ -166,6 +167,31 @@ test('L3 STK-07 a process that ended is started again by its agent, and a person
   expect(told(2, 500)).toEqual([[], 6_000]);
   expect(told(3, 4_000)).toEqual([['ProcessFailing'], undefined]);
   expect(told(1, null)).toEqual([['ProcessFailing'], undefined]);
+});
+
+test('L3 ROL-07 a process that does not answer is starting for a minute, then it runs; one that is being stopped is neither', () => {
+  const set = new Play(desired());
+  const told = (process: Partial<Extract<ProcessFacts, { kind: 'running' }>>): string | undefined => {
+    const o = set.reading();
+    const members = o.members.map((m) =>
+      m.name === 'orders-1' && m.facts !== null
+        ? {
+            ...m,
+            facts: {
+              ...m.facts,
+              process: { kind: 'running', pid: 1, since: 0, adopted: false, ...process } as const,
+              database: { kind: 'unreachable', message: 'no answer' } as const,
+            },
+          }
+        : m,
+    );
+    return plan({ ...o, members }, set.desired, set.state, 100_000).waits.find(
+      (w) => w.on === 'ProcessStarting',
+    )?.detail;
+  };
+  expect(told({ since: 41_000 })).toBe('orders-1 is starting: no answer');
+  expect(told({ since: 39_000 })).toBe('orders-1 runs and does not answer: no answer');
+  expect(told({ since: 99_000, stopping: true })).toBe('orders-1 is being stopped');
 });
 
 test('A6.6 a volume neither grows while something else is done to its member, nor when its member leaves', () => {

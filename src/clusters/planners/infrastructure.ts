@@ -1,4 +1,4 @@
-import { formatDuration } from '../../base/units.ts';
+import { formatDuration, MINUTE, type Millis } from '../../base/units.ts';
 import type { Decision, Reason, Step } from '../decisions.ts';
 import type { ProcessFacts } from '../facts.ts';
 import { initiated, isHealthy, isNewcomer, isUnanswered, type MemberView, primaryOf } from '../interpret.ts';
@@ -249,12 +249,23 @@ function starting(scene: Scene, { member, facts }: MemberView): Decision | null 
   if (process.kind === 'exited') return exited(scene, member, process);
   if (process.kind === 'starting' || database === null || database.kind === 'unreachable') {
     const why = database?.kind === 'unreachable' ? `: ${database.message}` : '';
-    return wait('ProcessStarting', soon(scene), `${name} is starting${why}`, name);
+    const what = silence(process, scene.now);
+    return wait('ProcessStarting', soon(scene), `${name} ${what}${what === STOPPING ? '' : why}`, name);
   }
   if (facts.configVersion >= activated.configVersion) return null;
   const detail = `${name} takes over configuration ${activated.configVersion}`;
   return wait('SnapshotNotAcknowledged', soon(scene), detail, name);
 }
+
+/** What a process does of which no answer comes. */
+function silence(process: ProcessFacts, now: Millis): string {
+  if (process.kind !== 'running') return 'is starting';
+  if (process.stopping === true) return STOPPING;
+  return now - process.since > STARTS_WITHIN ? 'runs and does not answer' : 'is starting';
+}
+const STOPPING = 'is being stopped';
+/** A process that has run for so long is not starting any more, as far as anybody can tell. */
+const STARTS_WITHIN: Millis = MINUTE;
 
 /** From this many failed starts on, a person is asked to look. */
 const STARTS_BEFORE_BLOCKED = 3;
