@@ -14,7 +14,7 @@ import { type Model, modelId, perform } from './previewModel.ts';
 import { arrived } from './previewUnderWay.ts';
 import { type PreviewVotes, votesOf } from './previewVotes.ts';
 import { memberOf } from './state.ts';
-import { hostPort } from './topology.ts';
+import { hostPort, isRouter, memberHost } from './topology.ts';
 import type { Desired, MemberState, Observed, State } from './types.ts';
 
 /** One line of a plan. */
@@ -213,11 +213,23 @@ function placeText({ host, address, port, portFixed }: Placement): string {
 }
 
 /** Work on a member that is down already takes nothing down. */
-function impactOn({ observed, state }: Model, { steps: [step] }: Extract<Decision, { kind: 'act' }>) {
+function impactOn({ observed, state }: Model, { steps }: Extract<Decision, { kind: 'act' }>) {
+  const [step] = steps;
+  if (step?.kind === 'deleteRuntime') return routersOut(state, steps);
   if (step?.kind !== 'reload' && step?.kind !== 'upgrade') return {};
   const view = views(state, observed).find((v) => v.member.name === step.member);
   const isDown = view !== undefined && view.facts !== null && view.database === null;
   return isDown ? { impact: 'nothing else goes down: it is down already' } : {};
+}
+
+/** Routers are known to clients by the list they were given, and by nothing else. */
+function routersOut(state: State, steps: readonly Step[]) {
+  const gone = new Set(steps.map(label));
+  const routers = state.members.filter(isRouter);
+  const lost = routers.filter((m) => gone.has(m.name)).flatMap((m) => memberHost(m) ?? []);
+  const stays = routers.some((m) => !gone.has(m.name) && m.stage !== 'removing');
+  if (lost.length === 0 || !stays) return {};
+  return { impact: `these members go down; clients that list ${lost.join(', ')} need the new list` };
 }
 
 function impactOf(step: Step): string {

@@ -161,6 +161,10 @@ test('A6.6 A9.1 C3.2 a router more is a service, a snapshot and a member more; o
   expect(new Set(routers.map((m) => `${m.host}:${m.port}`)).size).toBe(3);
   const two = changed(three, sharded({}, { routers: 2 }));
   expect(lines(two)).toEqual(['deleteRuntime events-mongos-2', 'deleteVolume events-mongos-2']);
+  const left = routers.find((m) => m.name === 'events-mongos-2');
+  expect(two.steps[0]?.impact).toBe(
+    `these members go down; clients that list ${left?.address}:${left?.port} need the new list`,
+  );
 });
 
 test('A6.2 routers alone follow a new list of config servers, one at a time', () => {

@@ -395,6 +395,12 @@ test('S1 a shard of one member, a single config server or router come with a war
   }
 });
 
+test('A6.1 a wrong number of members of shards or config servers is said once, whatever is wrong with it', () => {
+  for (const field of ['mongodsPerShardCount', 'configServerCount'])
+    for (const count of [0, 2, 4, 51, 2.5])
+      expect([field, count, problems(shards({ [field]: count })).length]).toEqual([field, count, 1]);
+});
+
 test('CFG-03 a router is refused what only processes with data know, however it is written', () => {
   const routers = (additionalMongodConfig: Spec): string[] =>
     problems(shards({ mongos: { additionalMongodConfig } }));

@@ -47,7 +47,8 @@ function checkShards(before: Loose, old: Loose, next: Loose, problems: Problem[]
   const [shards, wanted] = [numberAt(old, 'shardCount'), numberAt(next, 'shardCount')];
   if (shards === undefined || wanted === undefined || wanted >= shards) return;
   const made = madeShards(before);
-  const known = made === null ? '' : `; ${made} of them are made already, the others can be taken back`;
+  const known =
+    made === null || made >= shards ? '' : `; ${made} of them are made already, the others can be taken back`;
   if (made !== null && wanted >= made) return;
   const message = `cannot shrink from ${shards} to ${wanted}: removing shards is not supported${known}`;
   problems.push({ path: 'spec.shardCount', message });

@@ -129,7 +129,13 @@ function checkMembers(spec: Loose, found: Found): void {
   for (const [index, entry] of config.entries()) checkMember(entry, `spec.memberConfig[${index}]`, found);
   for (const key of ['mongodsPerShardCount', 'configServerCount']) {
     const count = numberAt(spec, key);
-    if (count === undefined || count < 1 || !Number.isInteger(count) || VOTING_COUNTS.includes(count))
+    if (
+      count === undefined ||
+      count < 1 ||
+      count > 50 ||
+      !Number.isInteger(count) ||
+      VOTING_COUNTS.includes(count)
+    )
       continue;
     found.problems.push({ path: `spec.${key}`, message: `${count} is not allowed: ${VOTING_TEXT}` });
   }
