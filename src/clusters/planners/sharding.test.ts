@@ -344,7 +344,8 @@ test('S7 A5.3 what is left of a replaced member holds up no other set, nor its o
     { ...left, host: 'db9' },
     { ...left, host: 'db1', serviceId: null },
   ]) {
-    const decided = plan(unlisted, want, { ...bare, retired: [gone] }, 1_000);
+    const reading = { ...unlisted, hosts: [...unlisted.hosts, host('db9', { connected: false })] };
+    const decided = plan(reading, want, { ...bare, retired: [gone] }, 1_000);
     expect(decided.act?.steps).toMatchObject([{ kind: 'addShard', replicaSet: set }]);
   }
 });
@@ -485,6 +486,8 @@ test('A5.3 S14 what goes through a router is held back when that one does not re
   for (const step of [{ kind: 'addShard', replicaSet: set, via, shard: `${set}/db1:27018` } as const, STOP]) {
     expect(guard(step, seen, want, state, 1_000)).toBeNull();
     expect(guard(step, silent, want, state, 1_000)?.reason).toBe('RouterNotReady');
+    // A member of a set is no router, however well it is.
+    expect(guard({ ...step, via: 'events-s0-0' }, seen, want, state, 1_000)?.reason).toBe('RouterNotReady');
   }
 });
 
@@ -564,4 +567,72 @@ test('A8.2 a shard’s member that is coming back does not get a new binary befo
   const decided = plan(starting, want, busy, 1_000);
   expect(decided.act).toBeNull();
   expect(decided.waits.map((w) => w.on)).toContain('DisruptionInProgress');
+});
+
+test('A8.3 what has begun while the balancer rests goes on when no router works any more', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const silent = ended(seen, state, 'router');
+  const rests: State = { ...state, balancer: { wasEnabled: true, confirmed: true } };
+  const decided = plan(silent, want, advance(rests, want, silent, 1_000), 1_000);
+  expect(decided.act?.steps).toMatchObject([{ kind: 'upgrade' }]);
+  expect(decided.waits.map((w) => w.on)).toContain('WaitingForRouter');
+});
+
+test('A8.3 S14 the balancer rests before a primary of a set hands over too', () => {
+  const want = sharded();
+  const { state, observed: seen } = made(want);
+  const leads = (m: Observed['members'][number]): boolean =>
+    m.facts?.database?.kind === 'reachable' && m.facts.database.writablePrimary;
+  const primary = seen.members.find((m) => m.name.startsWith('events-s0-') && leads(m))?.name ?? '';
+  const request: OperationRequest = {
+    uid: 'op-1',
+    name: 'events-op',
+    spec: { mongodbResourceRef: { name: 'events' }, type: 'Restart', members: [primary] },
+    createdAt: 0,
+    cancelRequested: false,
+  };
+  const reading = { ...balancerTold(seen, 'full'), requests: [request] };
+  const record = advance(state, want, reading, 60_000);
+  expect(plan(reading, want, record, 60_000).act?.steps).toMatchObject([
+    { kind: 'stopBalancer', wasEnabled: true, before: { kind: 'stepDown', member: primary } },
+  ]);
+});
+
+test('A8.3 S14 the balancer rests until a binary on its way is there, whatever the spec wants by now', () => {
+  const want = sharded(OLDER);
+  const { state, observed: seen } = made(want);
+  const upgrade = {
+    action: 'upgrade',
+    member: 'events-s0-2',
+    stepId: 's1',
+    operationId: 's1',
+    startedAt: 0,
+    version: newer.version,
+  } as const;
+  const still = balancerTold(seen, 'off');
+  const rests: State = { ...state, balancer: { wasEnabled: true, confirmed: true } };
+  const woken = (record: State) => plan(still, want, advance(record, want, still, 1_000), 1_000).act?.steps;
+  expect(woken(rests)).toMatchObject([{ kind: 'startBalancer' }]);
+  expect(woken({ ...rests, pending: [upgrade] })).toBeUndefined();
+});
+
+test('A8.3 S14 UPG-06 of a rest that began no one knows when, a balancer that runs was switched on by somebody', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const woken = balancerTold(seen, 'full');
+  const record = advance({ ...state, balancer: { wasEnabled: false, confirmed: true } }, want, woken, 1_000);
+  expect(plan(woken, want, record, 1_000).act?.steps).toMatchObject([
+    { kind: 'stopBalancer', wasEnabled: true },
+  ]);
+});
+
+test('S14 what was done to the balancer is not called just done for ever where the clock has gone back', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const runs = balancerTold(seen, 'full');
+  const record = advance({ ...state, balancerSet: { on: false, at: 900_000 } }, want, runs, 60_000);
+  expect(plan(runs, want, record, 60_000).act?.steps).toMatchObject([
+    { kind: 'stopBalancer', wasEnabled: true },
+  ]);
 });
