@@ -159,6 +159,19 @@ test('A8.3 the balancer that was told to stop is still when the answer comes: wh
   expect(stopped).toBe(true);
 });
 
+test('A8.3 a stop that does not come to its end in the time it was given says so, and is one all the same', async () => {
+  const config = await cluster('a', 'b');
+  const balancer = new Balancer(config);
+  const { promise, resolve: arrives } = Promise.withResolvers<void>();
+  const moves = config.exclusive(() => promise);
+  const stop = configCommands(config, balancer).find(({ name }) => name === '_configsvrBalancerStop');
+  const context = { command: { _configsvrBalancerStop: 1, wait: 1 } } as unknown as CommandContext;
+  await expect(stop?.run(context)).rejects.toMatchObject({ code: 50 });
+  expect(balancer.status(Long.ONE)['mode']).toBe('off');
+  arrives();
+  await moves;
+});
+
 async function setFcv(config: Noting, balancer: Balancer, version: string): Promise<unknown> {
   const name = 'setFeatureCompatibilityVersion';
   const spec = configCommands(config, balancer).find((command) => command.name === name);
