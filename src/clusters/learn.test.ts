@@ -233,3 +233,17 @@ test('an unchanged world gives the same record back, so that nothing is written'
   const state = advance(running(d), d, o, 0);
   expect(advance(state, d, o, 1_000)).toBe(state);
 });
+
+test('S6 INI-06 a set has the id that is seen when it has a primary, as long as no other one is seen', () => {
+  const fresh = withReplicaSet(running(d), 'orders', { replicaSetId: null, stage: 'bootstrap' });
+  const idOf = (o: Observed): unknown => advance(fresh, d, o, 1).replicaSets[0]?.replicaSetId;
+  const led = seen(fresh, d, HEALTHY);
+  expect(idOf(led)).toBe('id-1');
+  expect(idOf(seen(fresh, d, ['SECONDARY', 'SECONDARY', 'SECONDARY']))).toBeNull();
+  const split = led.members.map((m) =>
+    m.name === 'orders-2' && m.facts?.database?.kind === 'reachable'
+      ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, replicaSetId: 'id-2' } } }
+      : m,
+  );
+  expect(idOf({ ...led, members: split })).toBeNull();
+});

@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { desired, placed } from './fixtures.ts';
 import { initialState, withMember } from './state.ts';
-import { connectionString, hostPort, initialConfig, serviceHostname } from './topology.ts';
+import {
+  connectionString,
+  hostPort,
+  initialConfig,
+  isBeingReplaced,
+  serviceHostname,
+  wantedMember,
+} from './topology.ts';
+import type { MemberState, State } from './types.ts';
 
 test('A7.4 URI-02 IPv6 addresses stand in brackets, in the set’s configuration and in the connection string', () => {
   expect([
@@ -82,4 +90,48 @@ test('TEN-01 S4 two clusters never meet in one service name: names of members ho
       expect(one === other).toBe(n1 === n2 && c1 === c2);
     }),
   );
+});
+
+test('A7.4 TLS-08 the connection string follows the spec, though nothing else is new in the record', () => {
+  const [before, after] = [desired({ tlsMode: 'allowTLS' }), desired({ tlsMode: 'preferTLS' })];
+  const state = placed(before);
+  const asks = [before, after, before].map((d) => connectionString(state, d)?.includes('tls=true'));
+  expect(asks).toEqual([false, true, false]);
+});
+
+test('S6 A5.1 who initiates its set has the place the spec gives it, and what lets it lead where that gives it none', () => {
+  const via = (priority: number) => {
+    const base = desired();
+    const [first, ...others] = base.members;
+    const members = [{ ...first!, priority, tags: { rack: 'a' } }, ...others];
+    const d = desired({ members });
+    const state = placed(d);
+    const [set] = state.replicaSets;
+    const asked: State = {
+      ...state,
+      replicaSets: [{ ...set!, initiating: true, initiatedVia: 'orders-0' }],
+    };
+    return initialConfig(asked, d)?.members[0];
+  };
+  expect(via(5)).toMatchObject({ priority: 5, votes: 1, tags: { rack: 'a' } });
+  expect(via(0)).toMatchObject({ priority: 1, votes: 1 });
+});
+
+test('A13.3 a substitute that was given up takes nobody’s place and has none', () => {
+  const d = desired();
+  const state = placed(d, { stage: 'active' });
+  const settings = { votes: 1, priority: 7, hidden: false, secondaryDelaySecs: 0, tags: {} } as const;
+  const beside = (stage: MemberState['stage']) => {
+    const substitute: MemberState = {
+      ...(state.members[1] as MemberState),
+      name: 'orders-3',
+      index: 3,
+      stage,
+      replacement: { of: 'orders-1', settings, host: null, avoidHosts: [], because: 'Replacing' },
+    };
+    const now = { ...state, members: [...state.members, substitute] };
+    return [isBeingReplaced(now, { name: 'orders-1' }), wantedMember(now, d, substitute)];
+  };
+  expect(beside('syncing')).toEqual([true, settings]);
+  expect(beside('removing')).toEqual([false, null]);
 });

@@ -102,6 +102,25 @@ test('A9.4 A13.5 S10 a successor is staged beside the certificate in use, is one
   expect((await next(using(staged))).given.fingerprint).not.toBe(staged.given.fingerprint);
 });
 
+test('A13.5 a certificate is followed by another one also where nobody knows that its member was given it', async () => {
+  const { credentials, clock } = await scene();
+  const first = await credentials.certificate(desired(), UID, member(0, 'db1'), clock.now());
+  const next = await credentials.certificate(desired(), UID, member(0, 'db1'), clock.now(), true);
+  expect([first.staged, next.staged]).toEqual([false, true]);
+  expect(next.given.fingerprint).not.toBe(first.given.fingerprint);
+});
+
+test('A9.4 TLS-05 a certificate is kept to its end where the authority ends with it, and no longer', async () => {
+  const { credentials, ca, clock } = await scene();
+  const first = await credentials.certificate(desired(), UID, member(0, 'db1'), clock.now());
+  const { notAfter, fingerprint } = first.given;
+  Object.defineProperty(ca, 'authority', { value: { ...ca.authority, notAfter: notAfter + DAY / 2 } });
+  const printAt = async (now: number): Promise<string> =>
+    (await credentials.certificate(desired(), UID, member(0, 'db1'), now)).given.fingerprint;
+  expect(await printAt(notAfter - DAY)).toBe(fingerprint);
+  expect(await printAt(notAfter + 1)).not.toBe(fingerprint);
+});
+
 test('A13.5 S10 what was left of a promotion that died half-way is not taken for a successor', async () => {
   const { credentials, clock, secrets } = await scene();
   const using = ({ given }: MemberCertificate): MemberState => {

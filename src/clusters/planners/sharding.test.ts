@@ -5,13 +5,15 @@ import { disruptionsOf } from '../disruption.ts';
 import type { RouterFacts } from '../facts.ts';
 import { host, observed, sharded } from '../fixtures.ts';
 import { guard } from '../guard.ts';
+import { views } from '../interpret.ts';
 import { advance } from '../learn.ts';
 import { plan } from '../plan.ts';
 import { type Foreseen, foresee, preview } from '../preview.ts';
-import { initialState, withMember } from '../state.ts';
+import { initialState, withMember, withReplicaSet } from '../state.ts';
 import { status } from '../status.ts';
 import { applyOutcome, startStep } from '../steps.ts';
 import type { Desired, DesiredComponent, MemberState, Observed, OperationRequest, State } from '../types.ts';
+import { planShards } from './sharding.ts';
 
 const versions = ['7.0.43-23', '8.0.29-13', '8.0.32-14'];
 const hosts = ['db1', 'db2', 'db3'].map((name) =>
@@ -288,39 +290,75 @@ test('A8.3 the balancer does not rest for what a person has to allow first', () 
   expect([decided.act, decided.blocks.map((b) => b.by)]).toEqual([null, ['WouldInterrupt']]);
 });
 
-test('S7 A5.3 a set whose binaries are older than the cluster’s compatibility version is no shard before it has theirs', () => {
-  const want = sharded();
+/** A cluster of series 8.0 one of whose shards is made and not registered yet. */
+function beforeRegistration(want: Desired = sharded()) {
   const { state, observed: seen } = made(want);
   const set = state.replicaSets.find((r) => r.role === 'shardServer')?.name ?? '';
-  const bare = {
-    ...state,
-    replicaSets: state.replicaSets.map((r) => (r.name === set ? { ...r, registered: false } : r)),
-  };
-  const [member] = bare.members.filter((m) => m.replicaSet === set);
-  const unlisted: Observed = {
-    ...seen,
-    members: seen.members.map((m) => {
-      const database = m.facts?.database;
-      if (m.facts == null || database?.kind !== 'reachable') return m;
-      const router = database.router;
-      const fcv =
-        router === undefined ? { featureCompatibilityVersion: '8.0' } : { router: { ...router, shards: [] } };
-      return { ...m, facts: { ...m.facts, database: { ...database, ...fcv } } };
-    }),
-  };
+  const replicaSets = state.replicaSets.map((r) => (r.name === set ? { ...r, registered: false } : r));
+  const bare: State = { ...state, replicaSets };
+  const members = seen.members.map((m) => {
+    const database = m.facts?.database;
+    if (m.facts == null || database?.kind !== 'reachable') return m;
+    const router = database.router;
+    const fcv =
+      router === undefined ? { featureCompatibilityVersion: '8.0' } : { router: { ...router, shards: [] } };
+    return { ...m, facts: { ...m.facts, database: { ...database, ...fcv } } };
+  });
+  const [member, second] = bare.members.filter((m) => m.replicaSet === set) as [MemberState, MemberState];
+  return { want, bare, set, member, second, unlisted: { ...seen, members } };
+}
+
+test('S7 A5.3 a set whose binaries are older than the cluster’s compatibility version is no shard before it has theirs', () => {
+  const { want, bare, set, member, second, unlisted } = beforeRegistration();
   expect(plan(unlisted, want, bare, 1_000).act?.steps).toMatchObject([{ kind: 'addShard', replicaSet: set }]);
   const old = { deployedVersion: '7.0.43-23' };
   // One that was replaced hears of it too, as long as it runs.
-  const retired = { ...(member as MemberState), ...old, name: 'events-s0-9', host: 'db1' };
+  const retired: MemberState = { ...member, ...old, name: 'events-s0-9', host: 'db1' };
+  const runsOld: Observed = {
+    ...unlisted,
+    members: unlisted.members.map((m) =>
+      m.name === second.name && m.facts?.database?.kind === 'reachable'
+        ? { ...m, facts: { ...m.facts, database: { ...m.facts.database, binaryVersion: '7.0.43-23' } } }
+        : m,
+    ),
+  };
   const cases = [
-    [withMember(bare, member?.name ?? '', old), `${member?.name} runs 8.0`],
-    [{ ...bare, retired: [retired] }, 'events-s0-9, which has left it, is gone'],
+    [withMember(bare, member.name, old), unlisted, `${member.name} runs 8.0`],
+    // An accepted deployment proves nothing: what runs may still be the binary before.
+    [withMember(bare, second.name, { stage: 'upgrading' }), unlisted, `${second.name} runs 8.0`],
+    [bare, runsOld, `${second.name} runs 8.0`],
+    [{ ...bare, retired: [retired] }, unlisted, 'events-s0-9, which has left it, is gone'],
   ] as const;
-  for (const [late, why] of cases) {
-    const decided = plan(unlisted, want, late, 1_000);
+  for (const [late, reading, why] of cases) {
+    const decided = plan(reading, want, late, 1_000);
     expect(decided.act?.steps.map((s) => s.kind) ?? []).not.toContain('addShard');
     expect(decided.waits.map((w) => w.detail).join()).toContain(`becomes a shard when ${why}`);
   }
+});
+
+test('S7 A5.3 what is left of a replaced member holds up no other set, nor its own where nobody reaches it', () => {
+  const { want, bare, set, member, unlisted } = beforeRegistration();
+  const left = { ...member, name: 'events-s0-9', deployedVersion: '7.0.43-23' };
+  for (const gone of [
+    { ...left, host: 'db1', replicaSet: 'events-s1' },
+    { ...left, host: 'db9' },
+    { ...left, host: 'db1', serviceId: null },
+  ]) {
+    const reading = { ...unlisted, hosts: [...unlisted.hosts, host('db9', { connected: false })] };
+    const decided = plan(reading, want, { ...bare, retired: [gone] }, 1_000);
+    expect(decided.act?.steps).toMatchObject([{ kind: 'addShard', replicaSet: set }]);
+  }
+});
+
+test('A5.3 a set is registered when its users are made and one of its members is a full one, not before', () => {
+  const { want, bare, set, member, unlisted } = beforeRegistration(sharded({}, { shard: 1 }));
+  const shards = (state: State) =>
+    planShards({ observed: unlisted, desired: want, state, now: 1_000, all: views(state, unlisted) });
+  const kinds = (state: State): readonly string[] =>
+    (shards(state)?.decisions ?? []).map((d) => (d?.kind === 'act' ? d.steps[0]?.kind : d?.kind) ?? '');
+  expect(kinds(bare)).toEqual(['addShard']);
+  expect(kinds(withReplicaSet(bare, set, { stage: 'users' }))).toEqual([]);
+  expect(kinds(withMember(bare, member.name, { stage: 'reloading' }))).toEqual(['wait']);
 });
 
 /** Members of this role as they would be if their processes had ended. */
@@ -485,6 +523,8 @@ test('A5.3 S14 what goes through a router is held back when that one does not re
   for (const step of [{ kind: 'addShard', replicaSet: set, via, shard: `${set}/db1:27018` } as const, STOP]) {
     expect(guard(step, seen, want, state, 1_000)).toBeNull();
     expect(guard(step, silent, want, state, 1_000)?.reason).toBe('RouterNotReady');
+    // A member of a set is no router, however well it is.
+    expect(guard({ ...step, via: 'events-s0-0' }, seen, want, state, 1_000)?.reason).toBe('RouterNotReady');
   }
 });
 
@@ -564,4 +604,72 @@ test('A8.2 a shard’s member that is coming back does not get a new binary befo
   const decided = plan(starting, want, busy, 1_000);
   expect(decided.act).toBeNull();
   expect(decided.waits.map((w) => w.on)).toContain('DisruptionInProgress');
+});
+
+test('A8.3 what has begun while the balancer rests goes on when no router works any more', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const silent = ended(seen, state, 'router');
+  const rests: State = { ...state, balancer: { wasEnabled: true, confirmed: true } };
+  const decided = plan(silent, want, advance(rests, want, silent, 1_000), 1_000);
+  expect(decided.act?.steps).toMatchObject([{ kind: 'upgrade' }]);
+  expect(decided.waits.map((w) => w.on)).toContain('WaitingForRouter');
+});
+
+test('A8.3 S14 the balancer rests before a primary of a set hands over too', () => {
+  const want = sharded();
+  const { state, observed: seen } = made(want);
+  const leads = (m: Observed['members'][number]): boolean =>
+    m.facts?.database?.kind === 'reachable' && m.facts.database.writablePrimary;
+  const primary = seen.members.find((m) => m.name.startsWith('events-s0-') && leads(m))?.name ?? '';
+  const request: OperationRequest = {
+    uid: 'op-1',
+    name: 'events-op',
+    spec: { mongodbResourceRef: { name: 'events' }, type: 'Restart', members: [primary] },
+    createdAt: 0,
+    cancelRequested: false,
+  };
+  const reading = { ...balancerTold(seen, 'full'), requests: [request] };
+  const record = advance(state, want, reading, 60_000);
+  expect(plan(reading, want, record, 60_000).act?.steps).toMatchObject([
+    { kind: 'stopBalancer', wasEnabled: true, before: { kind: 'stepDown', member: primary } },
+  ]);
+});
+
+test('A8.3 S14 the balancer rests until a binary on its way is there, whatever the spec wants by now', () => {
+  const want = sharded(OLDER);
+  const { state, observed: seen } = made(want);
+  const upgrade = {
+    action: 'upgrade',
+    member: 'events-s0-2',
+    stepId: 's1',
+    operationId: 's1',
+    startedAt: 0,
+    version: newer.version,
+  } as const;
+  const still = balancerTold(seen, 'off');
+  const rests: State = { ...state, balancer: { wasEnabled: true, confirmed: true } };
+  const woken = (record: State) => plan(still, want, advance(record, want, still, 1_000), 1_000).act?.steps;
+  expect(woken(rests)).toMatchObject([{ kind: 'startBalancer' }]);
+  expect(woken({ ...rests, pending: [upgrade] })).toBeUndefined();
+});
+
+test('A8.3 S14 UPG-06 of a rest that began no one knows when, a balancer that runs was switched on by somebody', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const woken = balancerTold(seen, 'full');
+  const record = advance({ ...state, balancer: { wasEnabled: false, confirmed: true } }, want, woken, 1_000);
+  expect(plan(woken, want, record, 1_000).act?.steps).toMatchObject([
+    { kind: 'stopBalancer', wasEnabled: true },
+  ]);
+});
+
+test('S14 what was done to the balancer is not called just done for ever where the clock has gone back', () => {
+  const { state, observed: seen } = made(sharded(OLDER));
+  const want = sharded(newer);
+  const runs = balancerTold(seen, 'full');
+  const record = advance({ ...state, balancerSet: { on: false, at: 900_000 } }, want, runs, 60_000);
+  expect(plan(runs, want, record, 60_000).act?.steps).toMatchObject([
+    { kind: 'stopBalancer', wasEnabled: true },
+  ]);
 });

@@ -1,13 +1,14 @@
 /** Members that nobody can be spared for: said with a way out, never waited for in vain. */
 import { expect, test } from 'vitest';
-import { desired } from '../fixtures.ts';
+import { desired, host, observed, sharded } from '../fixtures.ts';
 import { guard } from '../guard.ts';
 import { type MemberView, views } from '../interpret.ts';
 import { operationRefusal } from '../operations/index.ts';
 import { Play } from '../play.ts';
-import { preview } from '../preview.ts';
+import { foresee, preview } from '../preview.ts';
+import { initialState, withMember } from '../state.ts';
 import type { Desired, DesiredMember, OperationRequest } from '../types.ts';
-import { mayGoDown } from './sparing.ts';
+import { mayGoDown, unwellBeside } from './sparing.ts';
 
 const slow = (ms: number, generation = 2): Partial<Desired> => ({
   generation,
@@ -134,4 +135,37 @@ test('A13.6 L1 a restart that can never be done is refused, so that it holds not
   const rest = new Play(cases[1][0]);
   rest.requests = [restart(['orders-1', 'orders-2'])];
   expect(rest.toTheEnd()).toEqual(['reload orders-2', 'reload orders-1', 'converged']);
+});
+
+test('S1 C2.5 a router is not restarted while another one does not work, many as there are', () => {
+  const executables = { mongod: ['8.0.32-14'], mongos: ['8.0.32-14'] };
+  const hosts = ['db1', 'db2', 'db3'].map((name) => host(name, { executables }));
+  const want = sharded({}, { routers: 3 });
+  const { state, observed: seen } = foresee(observed({ hosts }), want, initialState(want), 0);
+  const may = (silent: readonly string[]) => {
+    const members = seen.members.map((m) => (silent.includes(m.name) ? { ...m, connected: false } : m));
+    const o = { ...seen, members };
+    const scene = { observed: o, desired: want, state, now: 1, all: views(state, o) };
+    const routers = scene.all.filter((v) => v.member.role === 'router');
+    return mayGoDown(scene, routers[0] as MemberView, routers);
+  };
+  expect(may([])).toBeNull();
+  expect(may(['events-mongos-2'])).toMatchObject({
+    kind: 'wait',
+    detail: expect.stringContaining('waits for events-mongos-2 (not reported)'),
+  });
+});
+
+test('A13.6 ROL-07 who is not in its set yet is missed by nobody; a member of it that is unwell is', () => {
+  const set = new Play(desired({}, 4));
+  set.states[3] = 'STARTUP';
+  const members = set.config.members.filter((row) => row._id !== 3);
+  const beside = (config: Play['config'], state = set.state): readonly string[] => {
+    set.config = config;
+    const all = views(state, set.reading());
+    return unwellBeside(all[0] as MemberView, all).map((v) => v.member.name);
+  };
+  const whole = set.config;
+  expect(beside(whole)).toEqual(['orders-3']);
+  expect(beside({ ...whole, members }, withMember(set.state, 'orders-3', { stage: 'healthy' }))).toEqual([]);
 });

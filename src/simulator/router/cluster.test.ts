@@ -3,7 +3,7 @@ import type { MongoClient } from 'mongodb';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { MONGOS, type Running, Workshop } from '../process/launch.testing.ts';
 import { PeerConnection } from '../replication/peer-connection.ts';
-import { Cluster, until } from './cluster.testing.ts';
+import { Cluster, ClusterSet, Member, until } from './cluster.testing.ts';
 
 const workshop = new Workshop();
 let cluster: Cluster;
@@ -339,6 +339,41 @@ test(
   },
   LONG,
 );
+
+test(
+  'a set with a database of a known name, or with binaries too old for the cluster, does not come in',
+  async () => {
+    const alone = async (name: string, env: NodeJS.ProcessEnv = {}): Promise<ClusterSet> => {
+      const member = new Member(workshop, ['--replSet', name, '--shardsvr'], env);
+      await member.start();
+      const set = new ClusterSet(name, [member], {});
+      await set.initiate(false);
+      return set;
+    };
+    const full = await alone('rs7');
+    const direct = full.direct();
+    await direct.db('app').collection('c').insertOne({});
+    await direct.close();
+    await expect(admin({ addShard: full.url })).rejects.toThrow(
+      "a local database 'app' exists in another rs0",
+    );
+    const old = await alone('rs8', { BELAY_SIM_VERSION: '6.0.29-23' });
+    await expect(admin({ addShard: old.url })).rejects.toMatchObject({ code: 188 });
+    expect((await admin({ listShards: 1 }))['shards'].length).toBe(2);
+    for (const set of [full, old]) await set.members[0]!.kill();
+  },
+  LONG,
+);
+
+test('a collection is renamed on its shard, not to another one', async () => {
+  await admin({ enableSharding: 'far', primaryShard: 'rs1' });
+  await coll('named').insertOne({ _id: 1 });
+  await expect(admin({ renameCollection: 'app.named', to: 'far.named' })).rejects.toMatchObject({
+    code: 125,
+  });
+  await admin({ renameCollection: 'app.named', to: 'app.renamed' });
+  expect(await coll('renamed').countDocuments()).toBe(1);
+});
 
 test('the balancer switches the AutoMerger along, which can be switched alone', async () => {
   const settings = client.db('config').collection<{ _id: string; enabled?: boolean }>('settings');
