@@ -9,8 +9,12 @@ const FAST = {
   BELAY_SIM_SHUTDOWN_MILLIS: '100',
 };
 
-/** Primaries are looked for so long before a command fails. */
-const SELECT = ['--setParameter', 'defaultFindReplicaSetHostTimeoutMS=1500'];
+/** Primaries are looked for so long before a command fails, unless a test is about an election. */
+const SELECT = 1500;
+const selecting = ({ select = SELECT }: ClusterOptions): readonly string[] => [
+  '--setParameter',
+  `defaultFindReplicaSetHostTimeoutMS=${select}`,
+];
 
 /** A member that can be killed and started again on the same port and folder. */
 export class Member {
@@ -114,6 +118,8 @@ export async function until(holds: () => Promise<boolean>): Promise<void> {
 export interface ClusterOptions {
   readonly shards: readonly number[];
   readonly config?: number;
+  /** Milliseconds in which a primary has to be found: more than an election takes on a busy machine, where one is to be waited for. */
+  readonly select?: number;
   /** Arguments of every process. */
   readonly args?: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
@@ -143,7 +149,7 @@ export class Cluster {
   /** Starts and initiates the sets; shards are not added yet. */
   static async start(workshop: Workshop, options: ClusterOptions): Promise<Cluster> {
     const set = async ({ name, role, size }: SetShape): Promise<ClusterSet> => {
-      const args = ['--replSet', name, `--${role}`, ...SELECT, ...(options.args ?? [])];
+      const args = ['--replSet', name, `--${role}`, ...selecting(options), ...(options.args ?? [])];
       const members = Array.from({ length: size }, () => new Member(workshop, args, options.env ?? {}));
       await Promise.all(members.map((member) => member.start()));
       const made = new ClusterSet(name, members, options.client ?? {});
@@ -161,7 +167,7 @@ export class Cluster {
   router(env: NodeJS.ProcessEnv = {}, args: readonly string[] = [], port = 0): Promise<Running> {
     const all = [
       ...['--configdb', this.config.url, '--port', String(port), '--nounixsocket'],
-      ...SELECT,
+      ...selecting(this.#options),
       ...(this.#options.args ?? []),
       ...args,
     ];
