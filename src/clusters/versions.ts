@@ -45,11 +45,14 @@ export const tellsItsRuns = ({ facts }: MemberView): boolean => typeof facts?.ne
  * gets the wanted one in its turn. Never one that is older than what has run on its data (S7).
  */
 export function firstVersion({ version }: Desired, state: State, member: MemberState): string {
+  const registered = new Set(state.replicaSets.filter((r) => r.registered).map((r) => r.name));
   const late = state.members.find(
     (m) =>
       BEFORE[member.role].includes(m.role) &&
-      // Who leaves still answers routers until it has left.
-      (m.stage !== 'removing' || member.role === 'router') &&
+      // A set that is no shard yet is spoken to by nobody, and may be older than routers of this cluster can be.
+      (m.role !== 'shardServer' || registered.has(m.replicaSet)) &&
+      // Of who leaves nobody waits for another binary, but routers speak to it until it has left its shard.
+      (m.stage !== 'removing' || m.role === 'shardServer') &&
       m.deployedVersion !== null &&
       m.deployedVersion !== version,
   );

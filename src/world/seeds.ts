@@ -312,4 +312,15 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a person switched the balancer on a config server whose words were rolled back',
   },
+  {
+    seed: 801_213,
+    kind: 'sharded',
+    showed:
+      'a first router began with the binary of a set that was no shard yet, too old for the data of the config servers',
+  },
+  {
+    seed: 808_079,
+    kind: 'sharded',
+    showed: 'a person switched the balancer on between two stops that got no answer',
+  },
 ];

@@ -5,7 +5,8 @@
  * does (A8.3), unless a person woke it so lately that whoever decided on the restart could not know. Once all is settled it is
  * as people last wanted it, whatever was stopped for our own changes in between. And what a person switched off by hand stays
  * off, as far as anybody could know: a switch that no majority had may be rolled back; while it rests because of us, a second
- * "off" by another hand cannot be told from our own; and an answer that was lost leaves open what it was before.
+ * "off" by another hand cannot be told from our own; and an answer that was lost leaves open what it was before, also who had
+ * switched it on when a stop without an answer stopped it.
  */
 import { type Millis, SECOND } from '../../base/units.ts';
 import type { State } from '../../clusters/index.ts';
@@ -40,6 +41,8 @@ interface Wanted {
   sure: boolean;
   /** It rests because of us since then; null: it does not. */
   restsSince: Millis | null;
+  /** The last stop of this rest was answered. */
+  answered: boolean;
   /** When a person last switched it by hand, how, and what is wanted since. */
   handAt: Millis;
   hand: Hand | null;
@@ -53,6 +56,7 @@ const untouched = (): Wanted => ({
   autoMerge: true,
   sure: true,
   restsSince: null,
+  answered: true,
   handAt: Number.NEGATIVE_INFINITY,
   hand: null,
   byHand: null,
@@ -76,7 +80,8 @@ export const balancer: Checker = (stage) => {
       const hand = storm.hands[hands] as Hand;
       const { uid, on, at, autoMerge } = hand;
       const wanted = of(uid);
-      wanted.byHand = on || wanted.restsSince === null ? on : null;
+      const isHeard = on ? wanted.answered || !losesAnswers(stage) : wanted.restsSince === null;
+      wanted.byHand = isHeard ? on : null;
       wanted.on = wanted.byHand;
       wanted.autoMerge = wanted.restsSince === null ? autoMerge : null;
       wanted.handAt = at;
@@ -100,6 +105,7 @@ export const balancer: Checker = (stage) => {
         const fresh = world.timeline.now - wanted.handAt < READING;
         if (fresh && losesAnswers(stage)) wanted.on = null;
       }
+      wanted.answered = record.balancer == null || record.balancer.confirmed;
       // That a start is on its way says nothing of what was before the rest.
       if (record.balancer?.waking === true) return;
       wanted.sure = record.balancer == null || (record.balancer.confirmed && record.balancer.again !== true);
