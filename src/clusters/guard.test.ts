@@ -3,6 +3,7 @@ import type { Step } from './decisions.ts';
 import type { DatabaseFacts, MemberStateName } from './facts.ts';
 import { desired, markerOf, placed, running, seen, serviceOf } from './fixtures.ts';
 import { guard, type Refusal } from './guard.ts';
+import { plan } from './plan.ts';
 import { Play } from './play.ts';
 import { withMember } from './state.ts';
 import { startStep } from './steps.ts';
@@ -173,6 +174,22 @@ test('S6 the guard refuses an initiate while any member is unknown, starting, in
     const known = { ...state, replicaSets: state.replicaSets.map((r) => ({ ...r, ...set })) };
     expect(guard(step, o, d, known, 0)?.reason).toBe('AlreadyInitiated');
   }
+});
+
+test('S2 S14 no set is initiated while the platform still changes the binary of a member, which restarts when that comes', () => {
+  const state = placed(d);
+  const step: Step = { kind: 'deploy', member: 'orders-2', version: '8.0.32-14' };
+  const busy = startStep(state, step, 'op-1', 0);
+  const o = seen(state, d, ['STARTUP', 'STARTUP', 'STARTUP']);
+  const config = { _id: 'orders', version: 1, members: [] };
+  const initiate: Step = { kind: 'initiate', replicaSet: 'orders', via: 'orders-0', config };
+  expect(guard(initiate, o, d, busy, 0)?.reason).toBe('OperationPending');
+  expect(plan(o, d, state, 0).act?.steps[0]?.kind).toBe('initiate');
+  const { act, waits } = plan(o, d, busy, 0);
+  expect(act).toBeNull();
+  expect(waits.map(({ detail }) => detail)).toContain(
+    'orders is initiated when all members are up; missing: orders-2',
+  );
 });
 
 test('A4.3 the guard lets only a runtime be taken over that is there now and carries our marker', () => {

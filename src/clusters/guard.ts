@@ -427,6 +427,8 @@ function guardInitiate(
   if (before !== via)
     return no('AlreadyInitiated', `${before} was asked before, and may be about to form ${set}`);
   if (!members.every(runsItsSnapshot)) return no('MemberNotReady', `not every member of ${set} is up`);
+  const busy = members.find((v) => pendingOf(state, v.member.name) !== null);
+  if (busy !== undefined) return no('OperationPending', `the platform works on ${busy.member.name}`);
   if (initiated(members) !== false)
     return no('AlreadyInitiated', `a member of ${set} belongs to a set already`);
   if (members.some((v) => v.database?.usersExist === true))

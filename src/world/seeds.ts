@@ -323,4 +323,10 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     kind: 'sharded',
     showed: 'a person switched the balancer on between two stops that got no answer',
   },
+  {
+    seed: 818_178,
+    kind: 'sharded',
+    showed:
+      'a set became a shard while another binary was still on its way to a member, which restarted later',
+  },
 ];

@@ -1,6 +1,7 @@
 import { formatCount } from '../../base/units.ts';
 import type { Decision } from '../decisions.ts';
 import { initiated, type MemberView, primaryOf, replicaSetIds, runsItsSnapshot } from '../interpret.ts';
+import { pendingOf } from '../state.ts';
 import { initialConfig, memberHost } from '../topology.ts';
 import type { ReplicaSetState } from '../types.ts';
 import {
@@ -76,7 +77,10 @@ function initiate(scene: Scene, set: ReplicaSetState): Decision | null {
   const members = scene.all.filter((v) => v.member.replicaSet === set.name && v.member.stage !== 'removing');
   // One that was taken back before it began has none left.
   if (members.length === 0 || initiated(members) === true) return null;
-  const missing = members.filter((v) => !runsItsSnapshot(v));
+  // Who is being given another binary restarts when the platform comes to it, be the set a shard by then.
+  const missing = members.filter(
+    (v) => !runsItsSnapshot(v) || pendingOf(scene.state, v.member.name) !== null,
+  );
   if (missing.length > 0) {
     return wait(
       'WaitingForMembers',
