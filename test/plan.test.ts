@@ -14,6 +14,7 @@ let stack: Stack;
 beforeAll(async () => {
   // Stopping takes 15 s as with the real one; nothing here is about that.
   stack = await Stack.start({ agents: [], env: { BELAY_SIM_SHUTDOWN_MILLIS: '200' } });
+  stack.patience = LONG;
   await stack.startAgent('local', { binDir: stack.builds([OLD, NEW, OTHER]) });
   await stack.apply(replicaSet('plan', spec));
   await stack.untilReady('plan');

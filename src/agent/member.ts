@@ -303,13 +303,18 @@ export class Member {
       this.#observedPid = pid;
       this.#clients.clear();
       if (pid === null || !snapshot) this.#observer.stop();
-      else this.#observer.start(snapshot);
+      else this.#observer.start(snapshot, this.#isAdopted);
     } else if (configVersion !== this.#observedVersion && snapshot) this.#observer.update(snapshot);
     if (configVersion !== this.#observedVersion) {
       this.#observedVersion = configVersion;
       if (snapshot?.configVersion === configVersion) void this.#lookAtCertificate(snapshot);
     }
     this.#report();
+  }
+
+  get #isAdopted(): boolean {
+    const { facts } = this.#supervisor;
+    return facts.kind === 'running' && facts.adopted;
   }
 
   /** What is reported is what the process presents; without TLS, what it would. */

@@ -75,8 +75,11 @@ export class Observer {
   /** The snapshot's own login was refused: the one to come is tried. */
   #triedNext = false;
   #seen: Seen | null = null;
-  /** A whole look was taken: the halves of a first one would be told as a set without its votes, or a router without its servers. */
-  #whole = false;
+  /**
+   * Halves of a look may be told. Not those of the first one at a process that ran before us: they would be told as a set without
+   * its votes, or as a router without its config servers, though nothing happened.
+   */
+  #whole = true;
   /** Told once when there is something to say of the process, be it that it does not answer. */
   #looked: () => void = () => {};
   readonly looked: Promise<void>;
@@ -102,9 +105,10 @@ export class Observer {
     return this.#facts;
   }
 
-  /** A process runs with this snapshot: watch it. */
-  start(snapshot: MemberSnapshot): void {
+  /** A process runs with this snapshot: watch it. `adopted`: it ran before this agent did. */
+  start(snapshot: MemberSnapshot, adopted = false): void {
     this.#reset();
+    this.#whole = !adopted;
     this.#snapshot = snapshot;
     this.#show({ kind: 'unreachable', message: `port ${snapshot.port} does not answer yet` });
     void this.#probe(this.#round, PROBE_FIRST);
@@ -150,7 +154,7 @@ export class Observer {
     this.#loggedIn = false;
     this.#triedNext = false;
     this.#seen = null;
-    this.#whole = false;
+    this.#whole = true;
     this.#refreshing = false;
     this.#refreshAgain = false;
     this.#lags.clear();
@@ -208,6 +212,7 @@ export class Observer {
         router: snapshot.product === 'mongos' ? ROUTER_UNREACHED : null,
       };
       this.#options.answered();
+      this.#combine();
       void this.#refresh(round);
     } catch (failure) {
       this.#lose(round, failure);
