@@ -1,7 +1,9 @@
 /** The world as it will be when what is waited for has come: so that a plan can be read to its end while a member is down. */
 import type { DatabaseFacts, MemberFacts, ReplSetConfig } from './facts.ts';
 import { configOf, primaryOf, views } from './interpret.ts';
+import { clusterFcv } from './planners/fcv.ts';
 import { startedRouter } from './previewRouters.ts';
+import { memberOf } from './state.ts';
 import { isRouter, memberHost } from './topology.ts';
 import type { MemberState, Observed, ObservedMember, State } from './types.ts';
 
@@ -15,25 +17,20 @@ export function recovered(observed: Observed, state: State): Observed | null {
     if (well === null) return null;
     members = well;
   }
-  const settled = withVersion(members, state);
+  const settled = withVersion({ ...observed, members }, state);
   return { ...observed, members: withRouters(settled, { ...observed, members: settled }, state) };
 }
 
 /** A registered shard has its cluster's compatibility version, which its members tell some seconds later. */
-function withVersion(members: readonly ObservedMember[], state: State): readonly ObservedMember[] {
-  const of = (name: string | undefined) => state.members.find((m) => m.name === name);
-  const shown = members.find(
-    (m) =>
-      of(m.name)?.role === 'configServer' &&
-      m.facts?.database?.kind === 'reachable' &&
-      m.facts.database.writablePrimary,
-  )?.facts?.database;
-  const version = shown?.kind === 'reachable' ? shown.featureCompatibilityVersion : null;
+function withVersion(observed: Observed, state: State): readonly ObservedMember[] {
+  const { members } = observed;
+  const version = clusterFcv(views(state, observed), state);
   const registered = new Set(state.replicaSets.filter((r) => r.registered).map((r) => r.name));
   if (version === null) return members;
   return members.map((m): ObservedMember => {
     const database = m.facts?.database;
-    if (database?.kind !== 'reachable' || !registered.has(of(m.name)?.replicaSet ?? '')) return m;
+    if (database?.kind !== 'reachable' || !registered.has(memberOf(state, m.name)?.replicaSet ?? ''))
+      return m;
     return {
       ...m,
       facts: { ...m.facts, database: { ...database, featureCompatibilityVersion: version } },

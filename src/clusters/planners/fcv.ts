@@ -1,13 +1,22 @@
 import { seriesOf } from '../../model/index.ts';
 import type { Decision } from '../decisions.ts';
 import { type MemberView, primaryOf } from '../interpret.ts';
-import type { ReplicaSetState, RunningOperation } from '../types.ts';
+import type { ReplicaSetState, RunningOperation, State } from '../types.ts';
 import { act, backingOff, type Planner, type Scene, soon, verdict, wait } from './planner.ts';
 import { workingRouter } from './routers.ts';
 
 /** What a set's primary says its feature compatibility version is; null: unknown. */
 export const fcvOf = (all: readonly MemberView[], set: string): string | null =>
   primaryOf(all.filter((v) => v.member.replicaSet === set))?.database?.featureCompatibilityVersion ?? null;
+
+/** That of a sharded cluster, as its config servers have it or last had; null: unknown, or it is not sharded. */
+export function clusterFcv(
+  all: readonly MemberView[],
+  { replicaSets }: Pick<State, 'replicaSets'>,
+): string | null {
+  const config = replicaSets.find((r) => r.role === 'configServer');
+  return config === undefined ? null : (fcvOf(all, config.name) ?? config.fcv ?? null);
+}
 
 /** A8.5, S7: who does not run this series, by what was deployed and by what was seen; null: everybody does. Unknown does not. */
 export function notOfSeries(all: readonly MemberView[], series: string): string | null {

@@ -32,7 +32,7 @@ import type { MemberState, State } from '../types.ts';
 import { majorStep, newestRunOf, tellsItsRuns } from '../versions.ts';
 import { closedWindow } from '../windows.ts';
 import { clientsMiss } from './clients.ts';
-import { fcvOf } from './fcv.ts';
+import { clusterFcv } from './fcv.ts';
 import {
   act,
   backingOff,
@@ -472,12 +472,6 @@ function takesBack(
   return verdict;
 }
 
-/** The compatibility version of a sharded cluster, as its config servers have it. */
-function clusterFcv({ all, state }: Scene): string | null {
-  const config = state.replicaSets.find((r) => r.role === 'configServer');
-  return config === undefined ? null : (fcvOf(all, config.name) ?? config.fcv ?? null);
-}
-
 /** S7, A8.4: one major at a time, and only from the old major's FCV; never down across majors. */
 function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Decision | null {
   const { desired, state } = scene;
@@ -519,7 +513,7 @@ function refusal(scene: Scene, set: Group, members: readonly MemberView[]): Deci
   const series = seriesOf(from) ?? '';
   if (fcv === series) return null;
   // A set is given its cluster's when it becomes a shard, and tells of it some seconds later.
-  if (set.role === 'shardServer' && clusterFcv(scene) === series)
+  if (set.role === 'shardServer' && clusterFcv(scene.all, state) === series)
     return wait(
       'WaitingForMembers',
       soon(scene),
